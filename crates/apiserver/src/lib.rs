@@ -1,1 +1,5 @@
-//! placeholder
+//! The Kubernetes API over HTTPS, backed by an etcd v3 store.
+//!
+//! One request runs through `pipeline` (tower layers), the router, a handler of `handlers`, admission, the generic flow in
+//! `registry::store` with the resource's strategy, and `storage`.
+#![cfg_attr(test, allow(clippy::unwrap_used))]

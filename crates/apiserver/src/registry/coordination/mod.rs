@@ -1,0 +1,10 @@
+//! The resources of group `coordination.k8s.io`.
+
+use super::{Resource, namespaced};
+
+/// One line per resource.
+pub(crate) fn table() -> Vec<Resource> {
+    vec![
+        namespaced("coordination.k8s.io", "v1", "Lease", "leases"),
+    ]
+}

@@ -1,0 +1,38 @@
+//! The resources this server has: one [`Resource`] each, made by one line in its group's table.
+//!
+//! Routes, discovery, OpenAPI, storage keys, RBAC names, tables and field selectors follow from that line; what is
+//! peculiar to a kind is its [`Strategy`]. A further kind is a strategy file and a table line.
+
+mod groups;
+mod resource;
+mod strategy;
+mod subresource;
+mod table;
+
+pub(crate) use groups::{Group, builtin_groups};
+pub(crate) use resource::{Backing, Conversion, Resource, cluster, namespaced};
+pub(crate) use strategy::{DeleteOptions, Finish, Generation, Plain, Strategy};
+pub(crate) use subresource::{Answer, Call, Connect, Subresource, SubresourceKind};
+pub(crate) use table::Column;
+
+pub(crate) mod admissionregistration;
+pub(crate) mod apiextensions;
+pub(crate) mod apiregistration;
+pub(crate) mod apps;
+pub(crate) mod authentication;
+pub(crate) mod authorization;
+pub(crate) mod autoscaling;
+pub(crate) mod batch;
+pub(crate) mod certificates;
+pub(crate) mod coordination;
+pub(crate) mod core;
+pub(crate) mod discovery;
+pub(crate) mod events;
+pub(crate) mod flowcontrol;
+pub(crate) mod networking;
+pub(crate) mod node;
+pub(crate) mod policy;
+pub(crate) mod rbac;
+pub(crate) mod resource_k8s;
+pub(crate) mod scheduling;
+pub(crate) mod storage_k8s;

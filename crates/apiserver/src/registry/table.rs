@@ -1,0 +1,45 @@
+//! The columns of a resource's Table form.
+
+use std::borrow::Cow;
+
+/// One column definition of `meta.k8s.io/v1 Table`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Column {
+    /// The heading, e.g. `Up-to-date`.
+    pub(crate) name: Cow<'static, str>,
+    /// OpenAPI type: string, integer, number, boolean, date.
+    pub(crate) kind: Cow<'static, str>,
+    /// OpenAPI format; `name` for the first column.
+    pub(crate) format: Cow<'static, str>,
+    /// 0 = shown always, above = with `-o wide`.
+    pub(crate) priority: i32,
+    /// What the column tells.
+    pub(crate) description: Cow<'static, str>,
+}
+
+impl Column {
+    /// A column shown always.
+    pub(crate) const fn new(name: &'static str, kind: &'static str, description: &'static str) -> Self {
+        Self {
+            name: Cow::Borrowed(name),
+            kind: Cow::Borrowed(kind),
+            format: Cow::Borrowed(""),
+            priority: 0,
+            description: Cow::Borrowed(description),
+        }
+    }
+
+    /// The column of object names that every table begins with.
+    pub(crate) const fn object_name(description: &'static str) -> Self {
+        let mut column = Self::new("Name", "string", description);
+        column.format = Cow::Borrowed("name");
+        column
+    }
+
+    /// A column shown with `-o wide` only.
+    pub(crate) const fn wide(name: &'static str, kind: &'static str, description: &'static str) -> Self {
+        let mut column = Self::new(name, kind, description);
+        column.priority = 1;
+        column
+    }
+}

@@ -1,0 +1,9 @@
+//! What one request is about: its path and verb, who sends it, and what travels with it to storage.
+
+mod context;
+mod info;
+mod user;
+
+pub(crate) use context::{FieldValidation, RequestContext, Warnings};
+pub(crate) use info::RequestInfo;
+pub(crate) use user::UserInfo;
