@@ -1,0 +1,199 @@
+//! One stored object: its JSON with the resourceVersion spliced in, and what selectors look at.
+//!
+//! Objects are written `{"kind":…,"apiVersion":…,"metadata":{…},…}`, as kube-apiserver writes them. So the resourceVersion
+//! can be spliced in behind `"metadata":{`, and the item of a list, which carries no type, is a suffix.
+
+use std::io::Write as _;
+use std::sync::Arc;
+
+use apimachinery::Object;
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::{Attributes, Error, Key, Resource, Result, Revision};
+
+const METADATA: &[u8] = b"\"metadata\":{";
+
+/// A stored object; cloning shares it.
+#[derive(Clone, Debug)]
+pub struct Entry(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    key: Key,
+    revision: Revision,
+    json: Bytes,
+    body: usize,
+    attributes: Arc<Attributes>,
+}
+
+impl Entry {
+    /// Reads a stored value. Errors: `Decode`, when it is not an object in JSON.
+    pub(crate) fn from_stored(resource: &Resource, key: Key, stored: &[u8], revision: Revision) -> Result<Self> {
+        let decode = |source| Error::Decode { key: format!("{}/{key}", resource.prefix), source };
+        let object = Object(serde_json::from_slice(stored).map_err(decode)?);
+        let attributes = Arc::new(Attributes::of(resource, &key, &object));
+        let json = match splice(stored, revision) {
+            Some(json) => json,
+            None => splice(&encode(&object), revision).unwrap_or_default(),
+        };
+        Ok(Self::assemble(key, revision, json, attributes))
+    }
+
+    /// The entry an object becomes once stored as `stored` (see [`encode`]) at `revision`.
+    pub(crate) fn from_written(resource: &Resource, key: Key, object: &Object, stored: &[u8], revision: Revision) -> Self {
+        let attributes = Arc::new(Attributes::of(resource, &key, object));
+        Self::assemble(key, revision, splice(stored, revision).unwrap_or_default(), attributes)
+    }
+
+    fn assemble(key: Key, revision: Revision, json: Vec<u8>, attributes: Arc<Attributes>) -> Self {
+        let body = find(&json, METADATA).unwrap_or(1);
+        Self(Arc::new(Inner { key, revision, json: json.into(), body, attributes }))
+    }
+
+    /// The same object with another resourceVersion: what a DELETED event shows.
+    pub(crate) fn at_revision(&self, revision: Revision) -> Self {
+        let mut object = self.object();
+        object.set_resource_version("");
+        let json = splice(&encode(&object), revision).unwrap_or_default();
+        Self::assemble(self.0.key.clone(), revision, json, self.0.attributes.clone())
+    }
+
+    /// Name and namespace.
+    pub fn key(&self) -> &Key {
+        &self.0.key
+    }
+
+    /// The revision that wrote it.
+    pub fn revision(&self) -> Revision {
+        self.0.revision
+    }
+
+    /// Labels and selectable fields.
+    pub fn attributes(&self) -> &Attributes {
+        &self.0.attributes
+    }
+
+    /// The object in JSON, with type and resourceVersion.
+    pub fn json(&self) -> &Bytes {
+        &self.0.json
+    }
+
+    /// The object in JSON but for `kind`, `apiVersion` and the opening brace: write `{` before it to get an item of a list.
+    pub fn item_json(&self) -> &[u8] {
+        &self.0.json[self.0.body..]
+    }
+
+    /// Parses the object anew.
+    pub fn object(&self) -> Object {
+        // What `json` holds was parsed or written here, so it parses.
+        Object(serde_json::from_slice(&self.0.json).unwrap_or_default())
+    }
+}
+
+/// An object as it is stored: type, metadata without resourceVersion, the rest.
+pub(crate) fn encode(object: &Object) -> Vec<u8> {
+    let mut out = Vec::with_capacity(1024);
+    let mut separator = b'{';
+    let mut member = |name: &str, value: &Value| {
+        out.push(separator);
+        separator = b',';
+        // Writing JSON values into memory cannot fail.
+        let _ = serde_json::to_writer(&mut out, name);
+        out.push(b':');
+        let _ = serde_json::to_writer(&mut out, value);
+    };
+    for name in ["kind", "apiVersion"] {
+        if let Some(value) = object.0.get(name) {
+            member(name, value);
+        }
+    }
+    let mut metadata = object.0.get("metadata").cloned().unwrap_or_else(|| Value::Object(Default::default()));
+    if let Some(metadata) = metadata.as_object_mut() {
+        metadata.remove("resourceVersion");
+        metadata.remove("selfLink");
+    }
+    member("metadata", &metadata);
+    for (name, value) in object.0.iter().filter(|(name, _)| !matches!(name.as_str(), "kind" | "apiVersion" | "metadata")) {
+        member(name, value);
+    }
+    out.push(b'}');
+    out
+}
+
+/// Puts the resourceVersion into a stored object; `None` if it does not begin as [`encode`] would have it.
+fn splice(stored: &[u8], revision: Revision) -> Option<Vec<u8>> {
+    let stored = stored.trim_ascii();
+    let at = find(stored, METADATA)? + METADATA.len();
+    let mut out = Vec::with_capacity(stored.len() + 48);
+    out.extend_from_slice(&stored[..at]);
+    let _ = write!(out, "\"resourceVersion\":\"{revision}\"");
+    if stored.get(at) != Some(&b'}') {
+        out.push(b',');
+    }
+    out.extend_from_slice(&stored[at..]);
+    Some(out)
+}
+
+/// Where `"metadata":{` begins, if nothing but `kind` and `apiVersion`, with plain values, is before it.
+fn find(json: &[u8], needle: &[u8]) -> Option<usize> {
+    let mut at = 1;
+    json.first().filter(|first| **first == b'{')?;
+    for _ in 0..3 {
+        let rest = &json[at..];
+        if rest.starts_with(needle) {
+            return Some(at);
+        }
+        let value = rest.strip_prefix(b"\"kind\":\"").or_else(|| rest.strip_prefix(b"\"apiVersion\":\""))?;
+        let end = value.iter().position(|byte| matches!(byte, b'"' | b'\\')).filter(|end| value[*end] == b'"')?;
+        at += rest.len() - value.len() + end + 1;
+        (json.get(at) == Some(&b',')).then_some(())?;
+        at += 1;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use apimachinery::gvk::GroupResource;
+    use serde_json::json;
+
+    fn object(value: Value) -> Object {
+        Object(value.as_object().cloned().unwrap())
+    }
+
+    fn resource() -> Resource {
+        Resource::new(GroupResource { group: String::new(), resource: "configmaps".into() }, true)
+    }
+
+    #[test]
+    fn stores_type_and_metadata_first_and_no_resource_version() {
+        let object = object(json!({"apiVersion": "v1", "data": {"a": "b"}, "kind": "ConfigMap", "metadata": {"name": "x", "resourceVersion": "7"}}));
+        let stored = String::from_utf8(encode(&object)).unwrap();
+        assert_eq!(stored, r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"x"},"data":{"a":"b"}}"#);
+    }
+
+    #[test]
+    fn shows_the_revision_and_drops_the_type_from_items() {
+        let stored = br#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"x"},"data":{"a":"b"}}"#;
+        let entry = Entry::from_stored(&resource(), Key::new("n", "x"), stored, 9).unwrap();
+        assert_eq!(entry.object().resource_version(), "9");
+        assert_eq!(entry.item_json(), br#""metadata":{"resourceVersion":"9","name":"x"},"data":{"a":"b"}}"#);
+        assert_eq!(entry.at_revision(12).object().resource_version(), "12");
+    }
+
+    #[test]
+    fn reads_values_written_in_another_order() {
+        let stored = br#"{ "apiVersion":"v1", "data":{"metadata":{}}, "kind":"ConfigMap", "metadata":{"name":"x"}}"#;
+        let entry = Entry::from_stored(&resource(), Key::new("n", "x"), stored, 9).unwrap();
+        assert_eq!(entry.object().resource_version(), "9");
+        assert!(entry.item_json().starts_with(br#""metadata":{"resourceVersion":"9""#));
+    }
+
+    #[test]
+    fn refuses_values_that_are_not_json() {
+        let refused = Entry::from_stored(&resource(), Key::new("n", "x"), b"k8s\0binary", 9);
+        assert!(matches!(refused, Err(Error::Decode { .. })));
+    }
+}

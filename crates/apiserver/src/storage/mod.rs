@@ -1,0 +1,264 @@
+//! Where objects live: one trait over the store, and its implementations.
+//!
+//! Everything above this module sees objects, revisions and predicates; only [`etcd`] knows the wire. A [`Backend`] opens one
+//! [`Storage`] per resource. `memory` and `etcd` share their logic in `typed`, and differ in the [`kv::Kv`] below; the watch
+//! cache is one more `Storage`, laid over another.
+
+pub mod entry;
+pub mod error;
+pub mod event;
+pub mod key;
+pub(crate) mod kv;
+pub mod memory;
+pub(crate) mod paging;
+pub mod predicate;
+#[cfg(test)]
+mod suite;
+pub(crate) mod typed;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use apimachinery::Object;
+use apimachinery::gvk::GroupResource;
+use apimachinery::status::Status;
+use async_trait::async_trait;
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+
+pub use entry::Entry;
+pub use error::{Error, Verb};
+pub use event::{Change, Event, EventKind};
+pub use key::{Key, Scope};
+pub use predicate::{Attributes, Predicate};
+
+/// A point in the store's history; `metadata.resourceVersion` is its decimal form. 0 is never a real one.
+pub type Revision = u64;
+
+/// What a storage returns.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// The fields of an object that field selectors of its kind may name, beyond `metadata.name` and `metadata.namespace`.
+pub type SelectableFields = Arc<dyn Fn(&Object) -> Vec<(&'static str, String)> + Send + Sync>;
+
+/// One stored resource: its name, where it lies, and what can be selected on.
+#[derive(Clone)]
+pub struct Resource {
+    /// Names the resource in errors.
+    pub group_resource: GroupResource,
+    /// Key prefix with a leading and without a trailing slash, as `/registry/pods`; see [`key::prefix`].
+    pub prefix: String,
+    /// Whether keys carry a namespace.
+    pub namespaced: bool,
+    /// Selectable fields of one object.
+    pub fields: SelectableFields,
+}
+
+impl Resource {
+    /// A resource at kube-apiserver's place, with only `metadata.name` and `metadata.namespace` selectable.
+    pub fn new(group_resource: GroupResource, namespaced: bool) -> Self {
+        let prefix = key::prefix(&group_resource);
+        Self { group_resource, prefix, namespaced, fields: Arc::new(|_| Vec::new()) }
+    }
+
+    /// The same resource with further selectable fields.
+    pub fn with_fields(mut self, fields: SelectableFields) -> Self {
+        self.fields = fields;
+        self
+    }
+}
+
+/// Opens storages that share one revision counter.
+#[async_trait]
+pub trait Backend: Send + Sync + 'static {
+    /// The storage of one resource. Call it once per resource; clones of the `Arc` share caches.
+    fn open(&self, resource: Resource) -> Arc<dyn Storage>;
+
+    /// Whether the store answers a linearizable read: what `/readyz/etcd` reports.
+    async fn ping(&self) -> Result<()>;
+}
+
+/// How fresh a read must be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Freshness {
+    /// As of now or later (`resourceVersion` unset).
+    #[default]
+    Latest,
+    /// Whatever is at hand (`resourceVersion=0`).
+    Any,
+    /// Not older than this.
+    NotOlderThan(Revision),
+    /// Exactly this (`resourceVersionMatch=Exact`); lists only.
+    Exact(Revision),
+}
+
+/// What [`Storage::list`] shall return.
+#[derive(Clone, Default)]
+pub struct ListOptions {
+    /// How fresh; ignored with `continue_token`, which carries its own revision.
+    pub freshness: Freshness,
+    /// At most this many items; 0 = all.
+    pub limit: u64,
+    /// `metadata.continue` of the page before; empty = from the start.
+    pub continue_token: String,
+    /// Which objects.
+    pub predicate: Predicate,
+}
+
+/// One page of objects, ordered by key.
+#[derive(Clone, Debug, Default)]
+pub struct List {
+    /// The objects.
+    pub items: Vec<Entry>,
+    /// The state this page shows.
+    pub revision: Revision,
+    /// Token for the next page; empty on the last.
+    pub continue_token: String,
+    /// How many follow this page; unknown with selectors and on the last page.
+    pub remaining: Option<u64>,
+}
+
+/// Where a watch begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WatchStart {
+    /// `resourceVersion` unset: the present state, no older than now, as ADDED events, then changes.
+    #[default]
+    Latest,
+    /// `resourceVersion=0`: as `Latest`, but any state will do.
+    Any,
+    /// Changes after this revision.
+    After(Revision),
+}
+
+/// What [`Storage::watch`] shall send.
+#[derive(Clone, Default)]
+pub struct WatchOptions {
+    /// Where to begin.
+    pub start: WatchStart,
+    /// `sendInitialEvents`: `Some(true)` = the state as ADDED events, closed by a bookmark; `Some(false)` = changes only;
+    /// `None` = as `start` says.
+    pub initial_events: Option<bool>,
+    /// `allowWatchBookmarks`.
+    pub bookmarks: bool,
+    /// Which objects.
+    pub predicate: Predicate,
+}
+
+/// One item of a watch.
+#[derive(Clone, Debug)]
+pub enum WatchItem {
+    /// An object came, changed or went.
+    Event(Event),
+    /// Nothing up to `revision` is outstanding.
+    Bookmark {
+        /// All events up to here were sent.
+        revision: Revision,
+        /// Closes the initial events (annotation `k8s.io/initial-events-end`).
+        initial_events_end: bool,
+    },
+}
+
+/// A watch: ends after its first error, or when dropped.
+pub type WatchStream = BoxStream<'static, Result<WatchItem>>;
+
+/// What must hold for a write to happen (`metav1.Preconditions`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Preconditions {
+    /// The object's UID.
+    pub uid: Option<String>,
+    /// The object's resourceVersion.
+    pub resource_version: Option<String>,
+}
+
+/// What an update decided about the object it was shown.
+#[derive(Debug)]
+pub enum Update {
+    /// Store this. Nothing is written, and no event sent, when it equals what is stored.
+    Put {
+        /// The new object; its resourceVersion is ignored.
+        object: Object,
+        /// Remove it after this time; `None` = never, whatever held before.
+        ttl: Option<Duration>,
+    },
+    /// Remove the object (its last finalizer went).
+    Remove,
+}
+
+impl Update {
+    /// Store `object` for good.
+    pub fn put(object: Object) -> Self {
+        Self::Put { object, ttl: None }
+    }
+}
+
+/// Computes an update from the stored object (`None` = there is none, and `ignore_not_found` was set). Called again, with a
+/// fresh object, when another writer came first, so it must not keep state from call to call.
+pub type Updater<'a> = dyn FnMut(Option<Entry>) -> BoxFuture<'a, Result<Update, Status>> + Send + 'a;
+
+/// Checks the object about to be deleted; may be called again like [`Updater`].
+pub type Validator<'a> = dyn FnMut(Entry) -> BoxFuture<'a, Result<(), Status>> + Send + 'a;
+
+/// What [`Storage::update`] did.
+#[derive(Clone, Debug)]
+pub enum Updated {
+    /// The object was not there and is now.
+    Created(Entry),
+    /// The object as it is now, also if nothing had to be written.
+    Stored(Entry),
+    /// The object as it was last, with the revision of its removal.
+    Removed(Entry),
+}
+
+impl Updated {
+    /// The object.
+    pub fn into_entry(self) -> Entry {
+        match self {
+            Self::Created(entry) | Self::Stored(entry) | Self::Removed(entry) => entry,
+        }
+    }
+}
+
+/// How [`Storage::update`] goes about it.
+#[derive(Clone, Debug, Default)]
+pub struct UpdateOptions {
+    /// Checked against the stored object before the updater runs.
+    pub preconditions: Preconditions,
+    /// Call the updater with `None` and create, where upstream allows an update to create.
+    pub ignore_not_found: bool,
+}
+
+/// The objects of one resource. Upstream: `storage.Interface`.
+#[async_trait]
+pub trait Storage: Send + Sync + 'static {
+    /// The resource this storage holds.
+    fn resource(&self) -> &Resource;
+
+    /// Reads one object. Errors: `NotFound`, `FutureRevision`.
+    async fn get(&self, key: &Key, freshness: Freshness) -> Result<Entry>;
+
+    /// Reads objects in key order. Errors: `Compacted`, `FutureRevision`, `BadContinue`.
+    async fn list(&self, scope: &Scope, options: ListOptions) -> Result<List>;
+
+    /// Number of objects, for metrics and quota: cheap and possibly stale.
+    async fn count(&self) -> Result<u64>;
+
+    /// Follows objects. Errors, also later in the stream: `Compacted`.
+    async fn watch(&self, scope: &Scope, options: WatchOptions) -> Result<WatchStream>;
+
+    /// Stores a new object; `ttl` removes it later. Errors: `Exists`.
+    async fn create(&self, key: &Key, object: Object, ttl: Option<Duration>) -> Result<Entry>;
+
+    /// Read, change, write, repeated until no other writer came between (upstream: GuaranteedUpdate). Errors: `NotFound`,
+    /// `Precondition`, `Rejected` with the updater's Status.
+    async fn update(&self, key: &Key, options: UpdateOptions, updater: &mut Updater<'_>) -> Result<Updated>;
+
+    /// Removes an object that passes `validate`; returns its last state with the revision of the removal. Errors: `NotFound`,
+    /// `Precondition`, `Rejected`.
+    async fn delete(&self, key: &Key, preconditions: &Preconditions, validate: &mut Validator<'_>) -> Result<Entry>;
+
+    /// The store's revision, read linearizably.
+    async fn current_revision(&self) -> Result<Revision>;
+
+    /// Asks that open watches report how far they are (a bookmark), so that a cache can prove it is fresh.
+    async fn request_progress(&self) -> Result<()>;
+}
