@@ -10,13 +10,13 @@ use apimachinery::Object;
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::{Attributes, Error, Key, Resource, Result, Revision};
+use super::{Attributes, Error, Key, Collection, Result, Revision};
 
 const METADATA: &[u8] = b"\"metadata\":{";
 
 /// A stored object; cloning shares it.
 #[derive(Clone, Debug)]
-pub struct Entry(Arc<Inner>);
+pub(crate) struct Entry(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -29,10 +29,10 @@ struct Inner {
 
 impl Entry {
     /// Reads a stored value. Errors: `Decode`, when it is not an object in JSON.
-    pub(crate) fn from_stored(resource: &Resource, key: Key, stored: &[u8], revision: Revision) -> Result<Self> {
-        let decode = |source| Error::Decode { key: format!("{}/{key}", resource.prefix), source };
+    pub(crate) fn from_stored(collection: &Collection, key: Key, stored: &[u8], revision: Revision) -> Result<Self> {
+        let decode = |source| Error::Decode { key: format!("{}/{key}", collection.prefix), source };
         let object = Object(serde_json::from_slice(stored).map_err(decode)?);
-        let attributes = Arc::new(Attributes::of(resource, &key, &object));
+        let attributes = Arc::new(Attributes::of(collection, &key, &object));
         let json = match splice(stored, revision) {
             Some(json) => json,
             None => splice(&encode(&object), revision).unwrap_or_default(),
@@ -41,8 +41,8 @@ impl Entry {
     }
 
     /// The entry an object becomes once stored as `stored` (see [`encode`]) at `revision`.
-    pub(crate) fn from_written(resource: &Resource, key: Key, object: &Object, stored: &[u8], revision: Revision) -> Self {
-        let attributes = Arc::new(Attributes::of(resource, &key, object));
+    pub(crate) fn from_written(collection: &Collection, key: Key, object: &Object, stored: &[u8], revision: Revision) -> Self {
+        let attributes = Arc::new(Attributes::of(collection, &key, object));
         Self::assemble(key, revision, splice(stored, revision).unwrap_or_default(), attributes)
     }
 
@@ -60,32 +60,32 @@ impl Entry {
     }
 
     /// Name and namespace.
-    pub fn key(&self) -> &Key {
+    pub(crate) fn key(&self) -> &Key {
         &self.0.key
     }
 
     /// The revision that wrote it.
-    pub fn revision(&self) -> Revision {
+    pub(crate) fn revision(&self) -> Revision {
         self.0.revision
     }
 
     /// Labels and selectable fields.
-    pub fn attributes(&self) -> &Attributes {
+    pub(crate) fn attributes(&self) -> &Attributes {
         &self.0.attributes
     }
 
     /// The object in JSON, with type and resourceVersion.
-    pub fn json(&self) -> &Bytes {
+    pub(crate) fn json(&self) -> &Bytes {
         &self.0.json
     }
 
     /// The object in JSON but for `kind`, `apiVersion` and the opening brace: write `{` before it to get an item of a list.
-    pub fn item_json(&self) -> &[u8] {
+    pub(crate) fn item_json(&self) -> &[u8] {
         &self.0.json[self.0.body..]
     }
 
     /// Parses the object anew.
-    pub fn object(&self) -> Object {
+    pub(crate) fn object(&self) -> Object {
         // What `json` holds was parsed or written here, so it parses.
         Object(serde_json::from_slice(&self.0.json).unwrap_or_default())
     }
@@ -163,8 +163,8 @@ mod tests {
         Object(value.as_object().cloned().unwrap())
     }
 
-    fn resource() -> Resource {
-        Resource::new(GroupResource { group: String::new(), resource: "configmaps".into() }, true)
+    fn configmaps() -> Collection {
+        Collection::new(GroupResource::new("", "configmaps"), "/registry/configmaps", true)
     }
 
     #[test]
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn shows_the_revision_and_drops_the_type_from_items() {
         let stored = br#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"x"},"data":{"a":"b"}}"#;
-        let entry = Entry::from_stored(&resource(), Key::new("n", "x"), stored, 9).unwrap();
+        let entry = Entry::from_stored(&configmaps(), Key::new("n", "x"), stored, 9).unwrap();
         assert_eq!(entry.object().resource_version(), "9");
         assert_eq!(entry.item_json(), br#""metadata":{"resourceVersion":"9","name":"x"},"data":{"a":"b"}}"#);
         assert_eq!(entry.at_revision(12).object().resource_version(), "12");
@@ -186,14 +186,14 @@ mod tests {
     #[test]
     fn reads_values_written_in_another_order() {
         let stored = br#"{ "apiVersion":"v1", "data":{"metadata":{}}, "kind":"ConfigMap", "metadata":{"name":"x"}}"#;
-        let entry = Entry::from_stored(&resource(), Key::new("n", "x"), stored, 9).unwrap();
+        let entry = Entry::from_stored(&configmaps(), Key::new("n", "x"), stored, 9).unwrap();
         assert_eq!(entry.object().resource_version(), "9");
         assert!(entry.item_json().starts_with(br#""metadata":{"resourceVersion":"9""#));
     }
 
     #[test]
     fn refuses_values_that_are_not_json() {
-        let refused = Entry::from_stored(&resource(), Key::new("n", "x"), b"k8s\0binary", 9);
+        let refused = Entry::from_stored(&configmaps(), Key::new("n", "x"), b"k8s\0binary", 9);
         assert!(matches!(refused, Err(Error::Decode { .. })));
     }
 }

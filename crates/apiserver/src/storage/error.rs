@@ -7,7 +7,7 @@ use super::Revision;
 
 /// A storage operation that failed.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub(crate) enum Error {
     /// There is no such object.
     #[error("key not found: {key}")]
     NotFound {
@@ -89,7 +89,7 @@ impl From<Status> for Error {
 
 /// What the caller was doing: upstream words the same failure differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verb {
+pub(crate) enum Verb {
     /// Reading one object.
     Get,
     /// Reading many.
@@ -128,32 +128,32 @@ const CONTINUE_EXPIRED_GO_ON: &str = "The provided continue parameter is too old
 
 impl Error {
     /// The answer a client gets; `name` is the object's, where there is one. Upstream: `storeerr.Interpret*Error`.
-    pub fn into_status(self, verb: Verb, resource: &GroupResource, name: &str) -> Status {
+    pub(crate) fn into_status(self, verb: Verb, resource: &GroupResource, name: &str) -> Status {
         let message = self.to_string();
         match self {
             Self::Rejected(status) => *status,
             Self::NotFound { .. } => Status::not_found(resource, name),
             Self::Exists { .. } => Status::already_exists(resource, name),
-            Self::Precondition { .. } | Self::Contended { .. } => Status::conflict(resource, name, &message),
+            Self::Precondition { .. } | Self::Contended { .. } => Status::conflict(resource, name, message),
             Self::Compacted { requested, oldest, continue_token } => expired(verb, requested, oldest, continue_token),
-            Self::FutureRevision { requested, current } => Status::too_large_resource_version(requested, current),
-            Self::BadContinue(_) => Status::bad_request(&message),
-            Self::Timeout(_) => Status::timeout(&message, 0),
+            Self::FutureRevision { requested, current } => Status::resource_version_too_large(requested, current, 1),
+            Self::BadContinue(_) => Status::bad_request(message),
+            Self::Timeout(_) => Status::timeout(message, 0),
             Self::Unavailable(_) => Status::server_timeout(resource, verb.as_str(), 2),
-            Self::WatchCutOff(_) => Status::expired(&message),
-            Self::Store(_) | Self::Decode { .. } => Status::internal(&message),
+            Self::WatchCutOff(_) => Status::expired(message),
+            Self::Store(_) | Self::Decode { .. } => Status::internal(message),
         }
     }
 }
 
 fn expired(verb: Verb, requested: Revision, oldest: Option<Revision>, continue_token: String) -> Status {
     match (verb, oldest) {
-        (Verb::Watch, Some(oldest)) => Status::expired(&format!("too old resource version: {requested} ({oldest})")),
+        (Verb::Watch, Some(oldest)) => Status::expired(format!("too old resource version: {requested} ({oldest})")),
         (Verb::Watch, None) => Status::expired(WATCH_EXPIRED),
         _ if requested == 0 && continue_token.is_empty() => Status::expired(CONTINUE_EXPIRED),
         _ if !continue_token.is_empty() => {
             let mut status = Status::expired(CONTINUE_EXPIRED_GO_ON);
-            status.metadata.continue_ = Some(continue_token);
+            status.metadata.insert("continue".into(), continue_token.into());
             status
         }
         _ => Status::expired(LIST_EXPIRED),

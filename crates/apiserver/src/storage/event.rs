@@ -10,7 +10,7 @@ use super::{Entry, Predicate, Revision};
 
 /// What happened, seen through a watch's predicate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum EventKind {
+pub(crate) enum EventKind {
     /// The object came, or began to match.
     Added,
     /// The object changed.
@@ -21,7 +21,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// The `type` of the event on the wire.
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Added => "ADDED",
             Self::Modified => "MODIFIED",
@@ -32,7 +32,7 @@ impl EventKind {
 
 /// One write to one key, shared by everyone who watches it.
 #[derive(Debug)]
-pub struct Change {
+pub(crate) struct Change {
     revision: Revision,
     current: Option<Entry>,
     previous: Option<Entry>,
@@ -44,7 +44,7 @@ pub struct Change {
 
 impl Change {
     /// A write at `revision` that replaced `previous` by `current`; `current` is `None` for a deletion.
-    pub fn new(revision: Revision, current: Option<Entry>, previous: Option<Entry>) -> Arc<Self> {
+    pub(crate) fn new(revision: Revision, current: Option<Entry>, previous: Option<Entry>) -> Arc<Self> {
         Arc::new(Self {
             revision,
             current,
@@ -57,17 +57,17 @@ impl Change {
     }
 
     /// When.
-    pub fn revision(&self) -> Revision {
+    pub(crate) fn revision(&self) -> Revision {
         self.revision
     }
 
     /// The object after the write.
-    pub fn current(&self) -> Option<&Entry> {
+    pub(crate) fn current(&self) -> Option<&Entry> {
         self.current.as_ref()
     }
 
     /// The object before the write.
-    pub fn previous(&self) -> Option<&Entry> {
+    pub(crate) fn previous(&self) -> Option<&Entry> {
         self.previous.as_ref()
     }
 
@@ -80,20 +80,20 @@ impl Change {
 
 /// A change as one watch sees it.
 #[derive(Clone, Debug)]
-pub struct Event {
+pub(crate) struct Event {
     /// What it is to this watch.
-    pub kind: EventKind,
+    pub(crate) kind: EventKind,
     change: Arc<Change>,
 }
 
 impl Event {
     /// The initial event of an object that was there before.
-    pub fn initial(entry: Entry) -> Self {
+    pub(crate) fn initial(entry: Entry) -> Self {
         Self { kind: EventKind::Added, change: Change::new(entry.revision(), Some(entry), None) }
     }
 
     /// How a watch with `predicate` sees the change, if at all.
-    pub fn seen_by(predicate: &Predicate, change: &Arc<Change>) -> Option<Self> {
+    pub(crate) fn seen_by(predicate: &Predicate, change: &Arc<Change>) -> Option<Self> {
         let matches = |entry: &Entry| predicate.is_everything() || predicate.matches(entry.attributes());
         let before = change.previous.as_ref().is_some_and(matches);
         let now = change.current.as_ref().is_some_and(matches);
@@ -107,12 +107,12 @@ impl Event {
     }
 
     /// The write behind it.
-    pub fn change(&self) -> &Arc<Change> {
+    pub(crate) fn change(&self) -> &Arc<Change> {
         &self.change
     }
 
     /// The object to show.
-    pub fn entry(&self) -> &Entry {
+    pub(crate) fn entry(&self) -> &Entry {
         let shown = match self.kind {
             EventKind::Deleted => self.change.gone(),
             EventKind::Added | EventKind::Modified => self.change.current(),
@@ -125,13 +125,13 @@ impl Event {
     }
 
     /// The object to show, parsed once for all watches.
-    pub fn object(&self) -> Arc<Object> {
+    pub(crate) fn object(&self) -> Arc<Object> {
         let slot = usize::from(self.kind == EventKind::Deleted);
         self.change.object[slot].get_or_init(|| Arc::new(self.entry().object())).clone()
     }
 
     /// `{"type":…,"object":…}` and a newline, encoded once for all watches.
-    pub fn frame(&self) -> Bytes {
+    pub(crate) fn frame(&self) -> Bytes {
         self.change.frames[self.kind as usize]
             .get_or_init(|| {
                 let json = self.entry().json();
@@ -147,7 +147,7 @@ impl Event {
     }
 
     /// Another encoding of the event (Table, protobuf, another version), named by `form` and made once for all watches.
-    pub fn encoded<E>(&self, form: &str, encode: impl FnOnce(&Event) -> Result<Bytes, E>) -> Result<Bytes, E> {
+    pub(crate) fn encoded<E>(&self, form: &str, encode: impl FnOnce(&Event) -> Result<Bytes, E>) -> Result<Bytes, E> {
         let known = |(kind, name, _): &&(EventKind, String, Bytes)| *kind == self.kind && name == form;
         if let Some((_, _, bytes)) = self.change.forms.lock().iter().find(known) {
             return Ok(bytes.clone());

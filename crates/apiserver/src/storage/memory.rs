@@ -13,22 +13,22 @@ use tokio::time::Instant;
 
 use super::kv::{KeyValue, Kv, KvEvent, KvItem, KvStream, Outcome, Range, RangeResult};
 use super::typed::TypedStorage;
-use super::{Backend, Error, Resource, Result, Revision, Storage};
+use super::{Backend, Error, Collection, Result, Revision, Storage};
 
 /// All resources of one store in memory; clones share it.
 #[derive(Clone, Default)]
-pub struct Memory {
+pub(crate) struct Memory {
     kv: Arc<MemoryKv>,
 }
 
 impl Memory {
     /// An empty store.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::default()
     }
 
     /// Forgets the history before `revision`.
-    pub fn compact(&self, revision: Revision) {
+    pub(crate) fn compact(&self, revision: Revision) {
         let mut state = self.kv.state.lock();
         state.compacted = state.compacted.max(revision.min(state.revision()));
     }
@@ -36,8 +36,8 @@ impl Memory {
 
 #[async_trait]
 impl Backend for Memory {
-    fn open(&self, resource: Resource) -> Arc<dyn Storage> {
-        Arc::new(TypedStorage::new(self.kv.clone(), resource))
+    fn open(&self, collection: Collection) -> Arc<dyn Storage> {
+        Arc::new(TypedStorage::new(self.kv.clone(), collection))
     }
 
     async fn ping(&self) -> Result<()> {

@@ -4,18 +4,19 @@
 //! [`Storage`] per resource. `memory` and `etcd` share their logic in `typed`, and differ in the [`kv::Kv`] below; the watch
 //! cache is one more `Storage`, laid over another.
 
-pub mod entry;
-pub mod error;
-pub mod event;
-pub mod key;
+pub(crate) mod entry;
+pub(crate) mod error;
+pub(crate) mod event;
+pub(crate) mod key;
 pub(crate) mod kv;
-pub mod memory;
+pub(crate) mod memory;
 pub(crate) mod paging;
-pub mod predicate;
+pub(crate) mod predicate;
 #[cfg(test)]
 mod suite;
 pub(crate) mod typed;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,43 +27,42 @@ use async_trait::async_trait;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 
-pub use entry::Entry;
-pub use error::{Error, Verb};
-pub use event::{Change, Event, EventKind};
-pub use key::{Key, Scope};
-pub use predicate::{Attributes, Predicate};
+pub(crate) use entry::Entry;
+pub(crate) use error::{Error, Verb};
+pub(crate) use event::{Change, Event, EventKind};
+pub(crate) use key::{Key, Scope};
+pub(crate) use predicate::{Attributes, Predicate};
 
 /// A point in the store's history; `metadata.resourceVersion` is its decimal form. 0 is never a real one.
-pub type Revision = u64;
+pub(crate) type Revision = u64;
 
 /// What a storage returns.
-pub type Result<T, E = Error> = std::result::Result<T, E>;
+pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The fields of an object that field selectors of its kind may name, beyond `metadata.name` and `metadata.namespace`.
-pub type SelectableFields = Arc<dyn Fn(&Object) -> Vec<(&'static str, String)> + Send + Sync>;
+pub(crate) type SelectableFields = Arc<dyn Fn(&Object) -> Vec<(Cow<'static, str>, String)> + Send + Sync>;
 
-/// One stored resource: its name, where it lies, and what can be selected on.
+/// The stored objects of one resource: its name, where they lie, and what can be selected on.
 #[derive(Clone)]
-pub struct Resource {
+pub(crate) struct Collection {
     /// Names the resource in errors.
-    pub group_resource: GroupResource,
-    /// Key prefix with a leading and without a trailing slash, as `/registry/pods`; see [`key::prefix`].
-    pub prefix: String,
+    pub(crate) resource: GroupResource,
+    /// Key prefix with a leading and without a trailing slash, as `/registry/services/specs`.
+    pub(crate) prefix: String,
     /// Whether keys carry a namespace.
-    pub namespaced: bool,
+    pub(crate) namespaced: bool,
     /// Selectable fields of one object.
-    pub fields: SelectableFields,
+    pub(crate) fields: SelectableFields,
 }
 
-impl Resource {
-    /// A resource at kube-apiserver's place, with only `metadata.name` and `metadata.namespace` selectable.
-    pub fn new(group_resource: GroupResource, namespaced: bool) -> Self {
-        let prefix = key::prefix(&group_resource);
-        Self { group_resource, prefix, namespaced, fields: Arc::new(|_| Vec::new()) }
+impl Collection {
+    /// A collection under `prefix`, with only `metadata.name` and `metadata.namespace` selectable.
+    pub(crate) fn new(resource: GroupResource, prefix: impl Into<String>, namespaced: bool) -> Self {
+        Self { resource, prefix: prefix.into(), namespaced, fields: Arc::new(|_| Vec::new()) }
     }
 
-    /// The same resource with further selectable fields.
-    pub fn with_fields(mut self, fields: SelectableFields) -> Self {
+    /// The same collection with further selectable fields.
+    pub(crate) fn with_fields(mut self, fields: SelectableFields) -> Self {
         self.fields = fields;
         self
     }
@@ -70,9 +70,9 @@ impl Resource {
 
 /// Opens storages that share one revision counter.
 #[async_trait]
-pub trait Backend: Send + Sync + 'static {
-    /// The storage of one resource. Call it once per resource; clones of the `Arc` share caches.
-    fn open(&self, resource: Resource) -> Arc<dyn Storage>;
+pub(crate) trait Backend: Send + Sync + 'static {
+    /// The storage of one resource. Call it once per collection; clones of the `Arc` share caches.
+    fn open(&self, collection: Collection) -> Arc<dyn Storage>;
 
     /// Whether the store answers a linearizable read: what `/readyz/etcd` reports.
     async fn ping(&self) -> Result<()>;
@@ -80,7 +80,7 @@ pub trait Backend: Send + Sync + 'static {
 
 /// How fresh a read must be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Freshness {
+pub(crate) enum Freshness {
     /// As of now or later (`resourceVersion` unset).
     #[default]
     Latest,
@@ -94,33 +94,33 @@ pub enum Freshness {
 
 /// What [`Storage::list`] shall return.
 #[derive(Clone, Default)]
-pub struct ListOptions {
+pub(crate) struct ListOptions {
     /// How fresh; ignored with `continue_token`, which carries its own revision.
-    pub freshness: Freshness,
+    pub(crate) freshness: Freshness,
     /// At most this many items; 0 = all.
-    pub limit: u64,
+    pub(crate) limit: u64,
     /// `metadata.continue` of the page before; empty = from the start.
-    pub continue_token: String,
+    pub(crate) continue_token: String,
     /// Which objects.
-    pub predicate: Predicate,
+    pub(crate) predicate: Predicate,
 }
 
 /// One page of objects, ordered by key.
 #[derive(Clone, Debug, Default)]
-pub struct List {
+pub(crate) struct List {
     /// The objects.
-    pub items: Vec<Entry>,
+    pub(crate) items: Vec<Entry>,
     /// The state this page shows.
-    pub revision: Revision,
+    pub(crate) revision: Revision,
     /// Token for the next page; empty on the last.
-    pub continue_token: String,
+    pub(crate) continue_token: String,
     /// How many follow this page; unknown with selectors and on the last page.
-    pub remaining: Option<u64>,
+    pub(crate) remaining: Option<u64>,
 }
 
 /// Where a watch begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum WatchStart {
+pub(crate) enum WatchStart {
     /// `resourceVersion` unset: the present state, no older than now, as ADDED events, then changes.
     #[default]
     Latest,
@@ -132,21 +132,21 @@ pub enum WatchStart {
 
 /// What [`Storage::watch`] shall send.
 #[derive(Clone, Default)]
-pub struct WatchOptions {
+pub(crate) struct WatchOptions {
     /// Where to begin.
-    pub start: WatchStart,
+    pub(crate) start: WatchStart,
     /// `sendInitialEvents`: `Some(true)` = the state as ADDED events, closed by a bookmark; `Some(false)` = changes only;
     /// `None` = as `start` says.
-    pub initial_events: Option<bool>,
+    pub(crate) initial_events: Option<bool>,
     /// `allowWatchBookmarks`.
-    pub bookmarks: bool,
+    pub(crate) bookmarks: bool,
     /// Which objects.
-    pub predicate: Predicate,
+    pub(crate) predicate: Predicate,
 }
 
 /// One item of a watch.
 #[derive(Clone, Debug)]
-pub enum WatchItem {
+pub(crate) enum WatchItem {
     /// An object came, changed or went.
     Event(Event),
     /// Nothing up to `revision` is outstanding.
@@ -159,20 +159,20 @@ pub enum WatchItem {
 }
 
 /// A watch: ends after its first error, or when dropped.
-pub type WatchStream = BoxStream<'static, Result<WatchItem>>;
+pub(crate) type WatchStream = BoxStream<'static, Result<WatchItem>>;
 
 /// What must hold for a write to happen (`metav1.Preconditions`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Preconditions {
+pub(crate) struct Preconditions {
     /// The object's UID.
-    pub uid: Option<String>,
+    pub(crate) uid: Option<String>,
     /// The object's resourceVersion.
-    pub resource_version: Option<String>,
+    pub(crate) resource_version: Option<String>,
 }
 
 /// What an update decided about the object it was shown.
 #[derive(Debug)]
-pub enum Update {
+pub(crate) enum Update {
     /// Store this. Nothing is written, and no event sent, when it equals what is stored.
     Put {
         /// The new object; its resourceVersion is ignored.
@@ -186,21 +186,21 @@ pub enum Update {
 
 impl Update {
     /// Store `object` for good.
-    pub fn put(object: Object) -> Self {
+    pub(crate) fn put(object: Object) -> Self {
         Self::Put { object, ttl: None }
     }
 }
 
 /// Computes an update from the stored object (`None` = there is none, and `ignore_not_found` was set). Called again, with a
 /// fresh object, when another writer came first, so it must not keep state from call to call.
-pub type Updater<'a> = dyn FnMut(Option<Entry>) -> BoxFuture<'a, Result<Update, Status>> + Send + 'a;
+pub(crate) type Updater<'a> = dyn FnMut(Option<Entry>) -> BoxFuture<'a, Result<Update, Status>> + Send + 'a;
 
 /// Checks the object about to be deleted; may be called again like [`Updater`].
-pub type Validator<'a> = dyn FnMut(Entry) -> BoxFuture<'a, Result<(), Status>> + Send + 'a;
+pub(crate) type Validator<'a> = dyn FnMut(Entry) -> BoxFuture<'a, Result<(), Status>> + Send + 'a;
 
 /// What [`Storage::update`] did.
 #[derive(Clone, Debug)]
-pub enum Updated {
+pub(crate) enum Updated {
     /// The object was not there and is now.
     Created(Entry),
     /// The object as it is now, also if nothing had to be written.
@@ -211,7 +211,7 @@ pub enum Updated {
 
 impl Updated {
     /// The object.
-    pub fn into_entry(self) -> Entry {
+    pub(crate) fn into_entry(self) -> Entry {
         match self {
             Self::Created(entry) | Self::Stored(entry) | Self::Removed(entry) => entry,
         }
@@ -220,18 +220,18 @@ impl Updated {
 
 /// How [`Storage::update`] goes about it.
 #[derive(Clone, Debug, Default)]
-pub struct UpdateOptions {
+pub(crate) struct UpdateOptions {
     /// Checked against the stored object before the updater runs.
-    pub preconditions: Preconditions,
+    pub(crate) preconditions: Preconditions,
     /// Call the updater with `None` and create, where upstream allows an update to create.
-    pub ignore_not_found: bool,
+    pub(crate) ignore_not_found: bool,
 }
 
 /// The objects of one resource. Upstream: `storage.Interface`.
 #[async_trait]
-pub trait Storage: Send + Sync + 'static {
-    /// The resource this storage holds.
-    fn resource(&self) -> &Resource;
+pub(crate) trait Storage: Send + Sync + 'static {
+    /// What this storage holds.
+    fn collection(&self) -> &Collection;
 
     /// Reads one object. Errors: `NotFound`, `FutureRevision`.
     async fn get(&self, key: &Key, freshness: Freshness) -> Result<Entry>;

@@ -20,11 +20,10 @@ pub(crate) struct Subject {
     pub(crate) compact: Option<Box<dyn Fn(Revision) -> futures::future::BoxFuture<'static, ()> + Send + Sync>>,
 }
 
-/// The resource the suite works on.
-pub(crate) fn resource() -> Resource {
-    let phase = |object: &Object| vec![("status.phase", object.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default().to_owned())];
-    let pods = GroupResource { group: String::new(), resource: "pods".into() };
-    Resource::new(pods, true).with_fields(Arc::new(phase))
+/// The collection the suite works on.
+pub(crate) fn pods() -> Collection {
+    let phase = |object: &Object| vec![("status.phase".into(), object.str_at("/status/phase").to_owned())];
+    Collection::new(GroupResource::new("", "pods"), "/registry/pods", true).with_fields(Arc::new(phase))
 }
 
 /// Runs every case on a fresh storage each.
@@ -380,7 +379,7 @@ mod memory {
     async fn a_store_in_memory_passes_the_suite() {
         run_all(|| async {
             let memory = Memory::new();
-            let storage = memory.open(resource());
+            let storage = memory.open(pods());
             let compact = move |revision| {
                 memory.compact(revision);
                 async {}.boxed()

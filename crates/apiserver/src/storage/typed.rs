@@ -21,20 +21,20 @@ const MAX_FETCH: u64 = 10_000;
 /// The objects of one resource in a key-value store.
 pub(crate) struct TypedStorage<K> {
     kv: Arc<K>,
-    resource: Arc<Resource>,
+    collection: Arc<Collection>,
 }
 
 impl<K: Kv> TypedStorage<K> {
-    pub(crate) fn new(kv: Arc<K>, resource: Resource) -> Self {
-        Self { kv, resource: Arc::new(resource) }
+    pub(crate) fn new(kv: Arc<K>, collection: Collection) -> Self {
+        Self { kv, collection: Arc::new(collection) }
     }
 
     fn path(&self, key: &Key) -> String {
-        format!("{}/{key}", self.resource.prefix)
+        format!("{}/{key}", self.collection.prefix)
     }
 
     fn entry(&self, kv: &KeyValue) -> Result<Entry> {
-        decode(&self.resource, &kv.key, &kv.value, kv.revision)
+        decode(&self.collection, &kv.key, &kv.value, kv.revision)
     }
 
     async fn read(&self, path: &str) -> Result<(Option<KeyValue>, Revision)> {
@@ -109,7 +109,7 @@ impl<K: Kv> TypedStorage<K> {
                     }
                     match self.kv.put(&path, expected, value.clone(), ttl).await? {
                         Outcome::Done(revision) => {
-                            let entry = Entry::from_written(&self.resource, key.clone(), &object, &value, revision);
+                            let entry = Entry::from_written(&self.collection, key.clone(), &object, &value, revision);
                             return Ok(if before.is_some() { Updated::Stored(entry) } else { Updated::Created(entry) });
                         }
                         Outcome::Lost(found) => found,
@@ -124,8 +124,8 @@ impl<K: Kv> TypedStorage<K> {
 
 #[async_trait]
 impl<K: Kv> Storage for TypedStorage<K> {
-    fn resource(&self) -> &Resource {
-        &self.resource
+    fn collection(&self) -> &Collection {
+        &self.collection
     }
 
     async fn get(&self, key: &Key, freshness: Freshness) -> Result<Entry> {
@@ -139,7 +139,7 @@ impl<K: Kv> Storage for TypedStorage<K> {
     }
 
     async fn list(&self, scope: &Scope, options: ListOptions) -> Result<List> {
-        let prefix = scope.prefix(&self.resource.prefix);
+        let prefix = scope.prefix(&self.collection.prefix);
         let token = if options.continue_token.is_empty() { None } else { Some(Continue::decode(&options.continue_token)?) };
         let (start, revision) = match &token {
             Some(token) => (token.start_key(&prefix), u64::try_from(token.revision).unwrap_or(0)),
@@ -150,26 +150,26 @@ impl<K: Kv> Storage for TypedStorage<K> {
     }
 
     async fn count(&self) -> Result<u64> {
-        let start = format!("{}/", self.resource.prefix);
+        let start = format!("{}/", self.collection.prefix);
         let range = Range { end: prefix_end(&start), start, count_only: true, ..Range::default() };
         Ok(self.kv.range(range).await?.count)
     }
 
     async fn watch(&self, scope: &Scope, options: WatchOptions) -> Result<WatchStream> {
         let (state, revision) = self.initial_state(scope, &options).await?;
-        let changes = self.kv.watch(&scope.prefix(&self.resource.prefix), revision).await?;
+        let changes = self.kv.watch(&scope.prefix(&self.collection.prefix), revision).await?;
         let marks = options.bookmarks && options.initial_events == Some(true);
         let end = marks.then_some(Ok(WatchItem::Bookmark { revision, initial_events_end: true }));
         let initial = state.into_iter().map(|entry| Ok(WatchItem::Event(Event::initial(entry)))).chain(end);
-        let resource = self.resource.clone();
-        let changes = changes.flat_map(move |item| stream::iter(seen(&resource, &options, item)));
+        let collection = self.collection.clone();
+        let changes = changes.flat_map(move |item| stream::iter(seen(&collection, &options, item)));
         Ok(until_error(stream::iter(initial).chain(changes)).boxed())
     }
 
     async fn create(&self, key: &Key, object: Object, ttl: Option<Duration>) -> Result<Entry> {
         let (path, value) = (self.path(key), Bytes::from(encode(&object)));
         match self.kv.put(&path, 0, value.clone(), ttl).await? {
-            Outcome::Done(revision) => Ok(Entry::from_written(&self.resource, key.clone(), &object, &value, revision)),
+            Outcome::Done(revision) => Ok(Entry::from_written(&self.collection, key.clone(), &object, &value, revision)),
             Outcome::Lost(_) => Err(Error::Exists { key: path }),
         }
     }
@@ -195,7 +195,7 @@ impl<K: Kv> Storage for TypedStorage<K> {
     }
 
     async fn current_revision(&self) -> Result<Revision> {
-        let start = self.resource.prefix.clone();
+        let start = self.collection.prefix.clone();
         let range = Range { end: format!("{start}\0"), start, count_only: true, ..Range::default() };
         Ok(self.kv.range(range).await?.revision)
     }
@@ -259,10 +259,10 @@ impl<K: Kv> Pages<'_, K> {
     }
 }
 
-/// Reads a value into an entry of `resource`.
-fn decode(resource: &Resource, path: &str, value: &[u8], revision: Revision) -> Result<Entry> {
-    let below = path.strip_prefix(resource.prefix.as_str()).map_or(path, |below| below.trim_start_matches('/'));
-    Entry::from_stored(resource, Key::parse(below), value, revision)
+/// Reads a value into an entry of `collection`.
+fn decode(collection: &Collection, path: &str, value: &[u8], revision: Revision) -> Result<Entry> {
+    let below = path.strip_prefix(collection.prefix.as_str()).map_or(path, |below| below.trim_start_matches('/'));
+    Entry::from_stored(collection, Key::parse(below), value, revision)
 }
 
 /// Upstream: `Preconditions.Check`.
@@ -285,18 +285,18 @@ fn check(preconditions: &Preconditions, path: &str, entry: &Entry) -> Result<()>
 }
 
 /// What one item of the store's watch is to a watcher of objects.
-fn seen(resource: &Resource, options: &WatchOptions, item: Result<KvItem>) -> Vec<Result<WatchItem>> {
+fn seen(collection: &Collection, options: &WatchOptions, item: Result<KvItem>) -> Vec<Result<WatchItem>> {
     match item {
         Err(error) => vec![Err(error)],
         Ok(KvItem::Progress(revision)) if options.bookmarks => vec![Ok(WatchItem::Bookmark { revision, initial_events_end: false })],
         Ok(KvItem::Progress(_)) => Vec::new(),
-        Ok(KvItem::Events(events)) => events.into_iter().filter_map(|event| see(resource, &options.predicate, &event).transpose()).collect(),
+        Ok(KvItem::Events(events)) => events.into_iter().filter_map(|event| see(collection, &options.predicate, &event).transpose()).collect(),
     }
 }
 
-fn see(resource: &Resource, predicate: &Predicate, event: &KvEvent) -> Result<Option<WatchItem>> {
-    let current = event.value.as_ref().map(|value| decode(resource, &event.key, value, event.revision)).transpose()?;
-    let previous = event.previous.as_ref().map(|kv| decode(resource, &kv.key, &kv.value, kv.revision)).transpose()?;
+fn see(collection: &Collection, predicate: &Predicate, event: &KvEvent) -> Result<Option<WatchItem>> {
+    let current = event.value.as_ref().map(|value| decode(collection, &event.key, value, event.revision)).transpose()?;
+    let previous = event.previous.as_ref().map(|kv| decode(collection, &kv.key, &kv.value, kv.revision)).transpose()?;
     let change = Change::new(event.revision, current, previous);
     Ok(Event::seen_by(predicate, &change).map(WatchItem::Event))
 }
