@@ -11,15 +11,15 @@ pub(crate) struct Group {
 }
 
 /// The table of built-in groups.
-pub(crate) fn builtin_groups() -> Vec<Group> {
+pub(crate) fn builtin_groups(wiring: &Wiring) -> Vec<Group> {
     let group = |name, resources| Group { name, resources };
     vec![
-        group("", core::table()),
+        group("", core::table(wiring)),
         group("apiregistration.k8s.io", apiregistration::table()),
         group("apps", apps::table()),
         group("events.k8s.io", events::table()),
-        group("authentication.k8s.io", authentication::table()),
-        group("authorization.k8s.io", authorization::table()),
+        group("authentication.k8s.io", authentication::table(wiring)),
+        group("authorization.k8s.io", authorization::table(wiring)),
         group("autoscaling", autoscaling::table()),
         group("batch", batch::table()),
         group("certificates.k8s.io", certificates::table()),

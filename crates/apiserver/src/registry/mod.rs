@@ -8,12 +8,14 @@ mod resource;
 mod strategy;
 mod subresource;
 mod table;
+mod wiring;
 
 pub(crate) use groups::{Group, builtin_groups};
 pub(crate) use resource::{Backing, Conversion, Resource, cluster, namespaced};
 pub(crate) use strategy::{DeleteOptions, Finish, Generation, Plain, Strategy};
 pub(crate) use subresource::{Answer, Call, Connect, Subresource, SubresourceKind};
 pub(crate) use table::Column;
+pub(crate) use wiring::{Kubelet, RuleResolver, TokenIssuer, TokenReviewer, Wiring};
 
 pub(crate) mod admissionregistration;
 pub(crate) mod apiextensions;

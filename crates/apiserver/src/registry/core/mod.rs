@@ -1,9 +1,9 @@
 //! The resources of the core group.
 
-use super::{Resource, cluster, namespaced};
+use super::{Resource, cluster, namespaced, Wiring};
 
 /// One line per resource.
-pub(crate) fn table() -> Vec<Resource> {
+pub(crate) fn table(_wiring: &Wiring) -> Vec<Resource> {
     vec![
         namespaced("", "v1", "ConfigMap", "configmaps").short(&["cm"]),
         namespaced("", "v1", "Endpoints", "endpoints").short(&["ep"]).stored_under("services/endpoints"),
