@@ -10,6 +10,7 @@ pub mod gvk;
 pub mod names;
 pub mod object;
 pub mod quantity;
+pub mod raw;
 pub mod selector;
 pub mod status;
 pub mod time;
