@@ -11,6 +11,7 @@ pub mod names;
 pub mod object;
 pub mod quantity;
 pub mod raw;
+pub mod schema;
 pub mod selector;
 pub mod status;
 pub mod time;
