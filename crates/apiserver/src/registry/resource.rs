@@ -64,6 +64,8 @@ pub(crate) struct Resource {
     pub(crate) strategy: Arc<dyn Strategy>,
     /// Where objects come from.
     pub(crate) backing: Backing,
+    /// Whether deleting answers the object instead of a Status.
+    pub(crate) returns_deleted: bool,
     /// Text of the deprecation warning of this version, if any.
     pub(crate) deprecation: Option<String>,
 }
@@ -101,6 +103,7 @@ impl Resource {
             conversion: None,
             strategy: Arc::new(Plain),
             backing: Backing::Stored,
+            returns_deleted: false,
             deprecation: None,
         }
     }
@@ -172,6 +175,18 @@ impl Resource {
         self
     }
 
+    /// Deleting answers the object instead of a Status.
+    pub(crate) fn returns_deleted(mut self) -> Self {
+        self.returns_deleted = true;
+        self
+    }
+
+    /// Every answer carries this warning.
+    pub(crate) fn deprecated(mut self, warning: &str) -> Self {
+        self.deprecation = Some(warning.to_owned());
+        self
+    }
+
     /// `apps/v1`, `v1`.
     pub(crate) fn api_version(&self) -> String {
         join(&self.group, &self.version)
@@ -210,16 +225,6 @@ impl Resource {
     /// Whether `/status` is written apart from the object.
     pub(crate) fn has_status(&self) -> bool {
         self.subresource("status").is_some()
-    }
-
-    /// The storage key below the etcd prefix: `pods/NAMESPACE/NAME`.
-    pub(crate) fn key(&self, namespace: &str, name: &str) -> String {
-        if self.namespaced { format!("{}/{namespace}/{name}", self.storage_prefix) } else { format!("{}/{name}", self.storage_prefix) }
-    }
-
-    /// The key prefix of a collection, with a trailing slash; an empty namespace means all.
-    pub(crate) fn key_prefix(&self, namespace: &str) -> String {
-        if self.namespaced && !namespace.is_empty() { format!("{}/{namespace}/", self.storage_prefix) } else { format!("{}/", self.storage_prefix) }
     }
 }
 

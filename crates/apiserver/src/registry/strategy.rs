@@ -158,7 +158,7 @@ pub(crate) trait Strategy: Send + Sync {
 
     /// Complaints about a name; the flag asks for the prefix form of `generateName`.
     fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
-        names::is_dns1123_subdomain_name(name, prefix)
+        if prefix { names::is_dns1123_subdomain(&names::mask_trailing_dash(name)) } else { names::is_dns1123_subdomain(name) }
     }
 
     /// Whether PUT creates a missing object.
@@ -184,6 +184,11 @@ pub(crate) trait Strategy: Send + Sync {
     /// Whether PUT on the object itself takes the status along although there is a status subresource.
     fn keeps_status_on_update(&self) -> bool {
         false
+    }
+
+    /// How long an object is kept after its last write (events).
+    fn ttl(&self) -> Option<std::time::Duration> {
+        None
     }
 
     // -- reading ------------------------------------------------------------------------------------------------

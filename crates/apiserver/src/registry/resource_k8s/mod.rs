@@ -5,9 +5,9 @@ use super::{Resource, cluster, namespaced};
 /// One line per resource.
 pub(crate) fn table() -> Vec<Resource> {
     vec![
-        cluster("resource.k8s.io", "v1", "DeviceClass", "deviceclasses"),
-        namespaced("resource.k8s.io", "v1", "ResourceClaim", "resourceclaims").status(),
-        namespaced("resource.k8s.io", "v1", "ResourceClaimTemplate", "resourceclaimtemplates"),
-        cluster("resource.k8s.io", "v1", "ResourceSlice", "resourceslices"),
+        cluster("resource.k8s.io", "v1", "DeviceClass", "deviceclasses").returns_deleted(),
+        namespaced("resource.k8s.io", "v1", "ResourceClaim", "resourceclaims").status().returns_deleted(),
+        namespaced("resource.k8s.io", "v1", "ResourceClaimTemplate", "resourceclaimtemplates").returns_deleted(),
+        cluster("resource.k8s.io", "v1", "ResourceSlice", "resourceslices").returns_deleted(),
     ]
 }

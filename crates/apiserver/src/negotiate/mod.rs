@@ -1,0 +1,10 @@
+//! Which form an answer takes (`Accept`) and in which form a body comes (`Content-Type`).
+
+mod accept;
+mod body;
+mod render;
+mod yaml;
+
+pub(crate) use accept::{Form, Format, Negotiated, Offer, negotiate};
+pub(crate) use body::{BodyKind, MAX_BODY, read_body, to_value};
+pub(crate) use render::{bytes_response, partial, status_response, value_response};

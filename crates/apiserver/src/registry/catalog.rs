@@ -1,0 +1,122 @@
+//! What is served right now: the built-in resources, and custom ones as they come and go.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use apimachinery::schema::Schema;
+
+use super::{Resource, builtin_groups};
+use crate::{
+    schema,
+    storage::{Backend, Collection, Storage},
+};
+
+/// A resource with what serves it.
+#[derive(Clone)]
+pub(crate) struct Served {
+    /// Its description.
+    pub(crate) resource: Arc<Resource>,
+    /// Its schema.
+    pub(crate) schema: Arc<Schema>,
+    /// Where its objects lie; for computed resources never asked.
+    pub(crate) storage: Arc<dyn Storage>,
+}
+
+/// One version of a group.
+#[derive(Clone)]
+pub(crate) struct VersionEntry {
+    /// e.g. `v1`.
+    pub(crate) version: String,
+    /// In table order.
+    pub(crate) resources: Vec<Arc<Served>>,
+}
+
+/// One API group as discovery shows it.
+#[derive(Clone)]
+pub(crate) struct GroupEntry {
+    /// Empty for core.
+    pub(crate) name: String,
+    /// The preferred one first.
+    pub(crate) versions: Vec<VersionEntry>,
+}
+
+/// An immutable picture of everything served; replaced as a whole when custom resources change.
+#[derive(Clone, Default)]
+pub(crate) struct Catalog {
+    groups: Vec<GroupEntry>,
+    index: BTreeMap<(String, String, String), Arc<Served>>,
+}
+
+impl Catalog {
+    /// The built-in resources over `backend`, keys below `prefix` (`/registry`).
+    pub(crate) fn builtin(backend: &dyn Backend, prefix: &str) -> Self {
+        let mut catalog = Self::default();
+        // Resources stored in one place (events of both groups) share a storage and so a watch cache.
+        let mut storages: BTreeMap<String, Arc<dyn Storage>> = BTreeMap::new();
+        for resource in builtin_groups().into_iter().flat_map(|g| g.resources) {
+            let place = format!("{prefix}/{}", resource.storage_prefix);
+            let storage = storages.entry(place.clone()).or_insert_with(|| open(backend, &resource, place)).clone();
+            let schema = schema::builtin(&resource.definition);
+            catalog.add(Served { resource: Arc::new(resource), schema, storage });
+        }
+        catalog
+    }
+
+    /// Adds a resource to its group and version, making both where needed.
+    pub(crate) fn add(&mut self, served: Served) {
+        let served = Arc::new(served);
+        let resource = &served.resource;
+        let group = match self.groups.iter().position(|g| g.name == resource.group) {
+            Some(at) => &mut self.groups[at],
+            None => {
+                self.groups.push(GroupEntry { name: resource.group.clone(), versions: Vec::new() });
+                let last = self.groups.len() - 1;
+                &mut self.groups[last]
+            }
+        };
+        match group.versions.iter_mut().find(|v| v.version == resource.version) {
+            Some(version) => version.resources.push(served.clone()),
+            None => group.versions.push(VersionEntry { version: resource.version.clone(), resources: vec![served.clone()] }),
+        }
+        let key = (resource.group.clone(), resource.version.clone(), resource.plural.clone());
+        self.index.insert(key, served);
+    }
+
+    /// The resource at a path.
+    pub(crate) fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Served>> {
+        self.index.get(&(group.to_owned(), version.to_owned(), plural.to_owned()))
+    }
+
+    /// The resource of a kind.
+    pub(crate) fn find_kind(&self, group: &str, version: &str, kind: &str) -> Option<&Arc<Served>> {
+        self.group(group)?.version(version)?.resources.iter().find(|s| s.resource.kind == kind)
+    }
+
+    /// A group, the core one being empty.
+    pub(crate) fn group(&self, name: &str) -> Option<&GroupEntry> {
+        self.groups.iter().find(|g| g.name == name)
+    }
+
+    /// All groups in discovery order.
+    pub(crate) fn groups(&self) -> &[GroupEntry] {
+        &self.groups
+    }
+
+    /// Everything served.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Served>> {
+        self.groups.iter().flat_map(|g| &g.versions).flat_map(|v| &v.resources)
+    }
+}
+
+impl GroupEntry {
+    /// One of its versions.
+    pub(crate) fn version(&self, name: &str) -> Option<&VersionEntry> {
+        self.versions.iter().find(|v| v.version == name)
+    }
+}
+
+/// Opens the storage of a resource.
+pub(crate) fn open(backend: &dyn Backend, resource: &Resource, place: String) -> Arc<dyn Storage> {
+    let strategy = resource.strategy.clone();
+    let collection = Collection::new(resource.group_resource(), place, resource.namespaced);
+    backend.open(collection.with_fields(Arc::new(move |object| strategy.selectable_fields(object))))
+}

@@ -1,0 +1,257 @@
+//! Delete: preconditions, graceful deletion, finalizers, removal. Upstream's `Store.Delete` and `rest.BeforeDelete`.
+
+use apimachinery::{Object, status::Status};
+use futures::FutureExt;
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use super::{Store, gc};
+use crate::{
+    admission::Operation,
+    registry::DeleteOptions,
+    request::RequestContext,
+    storage::{Entry, Error, Freshness, Preconditions, Update, UpdateOptions, Verb},
+};
+
+/// How a deletion went.
+#[derive(Debug)]
+pub(crate) enum Deleted {
+    /// The object is gone; its last state.
+    Gone(Object),
+    /// The object waits for its grace period or finalizers.
+    Marked(Object),
+    /// It was waiting already, and this request changed nothing.
+    Pending(Object),
+}
+
+/// What to do with an object that is to be deleted.
+#[derive(Debug, PartialEq)]
+enum Plan {
+    /// Remove it.
+    Remove,
+    /// Write it back with a deletion timestamp or other finalizers; remove it then if `remove`.
+    Mark { obj: Object, remove: bool },
+    /// A deletion runs already.
+    Nothing,
+}
+
+impl Store {
+    /// Deletes the object `name`, or begins to.
+    pub(crate) async fn delete(&self, ctx: &RequestContext, name: &str, options: &DeleteOptions, raw: &Value) -> Result<Deleted, Status> {
+        let (key, strategy) = (self.key(ctx, name), &self.served.resource.strategy);
+        let entry = self.served.storage.get(&key, Freshness::Latest).await.map_err(|e| self.failed(e, Verb::Delete, name))?;
+        let obj = self.present(&entry)?;
+        let mut attributes = self.attributes(ctx, Operation::Delete, name, raw);
+        attributes.old_object = Some(obj.clone());
+        self.hub.admission.admit(ctx, &mut attributes).await?;
+        self.check_preconditions(name, &obj, options)?;
+        strategy.begin_delete(ctx, &self.hub.loopback, &obj, options).await?;
+        strategy.warnings_on_delete(ctx, &obj, options).into_iter().for_each(|w| ctx.warn(w));
+        match self.plan(ctx, obj.clone(), options) {
+            Plan::Nothing => Ok(Deleted::Pending(obj)),
+            Plan::Remove => self.remove(ctx, name, options, raw, None).await,
+            Plan::Mark { .. } => self.mark(ctx, name, options, raw).await,
+        }
+    }
+
+    fn plan(&self, ctx: &RequestContext, obj: Object, options: &DeleteOptions) -> Plan {
+        let strategy = &self.served.resource.strategy;
+        plan(obj, options, ctx.now, strategy.orphans_by_default(), |obj| strategy.graceful_delete(ctx, obj, options))
+    }
+
+    fn check_preconditions(&self, name: &str, obj: &Object, options: &DeleteOptions) -> Result<(), Status> {
+        let wrong = |text: String| Status::conflict(&self.served.resource.group_resource(), name, text);
+        if let Some(uid) = options.uid.as_ref().filter(|uid| *uid != obj.uid()) {
+            return Err(wrong(format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", obj.uid())));
+        }
+        if let Some(version) = options.resource_version.as_ref().filter(|v| *v != obj.resource_version()) {
+            let text = format!("Precondition failed: ResourceVersion in precondition: {version}, ResourceVersion in object meta: {}", obj.resource_version());
+            return Err(wrong(text));
+        }
+        Ok(())
+    }
+
+    /// Writes the deletion timestamp or finalizers, then removes the object where nothing holds it any more.
+    async fn mark(&self, ctx: &RequestContext, name: &str, options: &DeleteOptions, raw: &Value) -> Result<Deleted, Status> {
+        let last: Mutex<Plan> = Mutex::new(Plan::Nothing);
+        if ctx.dry_run {
+            let entry = self.served.storage.get(&self.key(ctx, name), Freshness::Latest).await.map_err(|e| self.failed(e, Verb::Delete, name))?;
+            self.validate_deletion(ctx, name, raw, self.present(&entry)?).await?;
+            return Ok(match self.plan(ctx, self.present(&entry)?, options) {
+                Plan::Mark { obj, remove: false } => Deleted::Marked(obj),
+                Plan::Mark { obj, remove: true } => Deleted::Gone(obj),
+                Plan::Remove => Deleted::Gone(self.present(&entry)?),
+                Plan::Nothing => Deleted::Pending(self.present(&entry)?),
+            });
+        }
+        let mut updater = |entry: Option<Entry>| {
+            let last = &last;
+            async move {
+                let Some(entry) = entry else { return Err(Status::not_found(&self.served.resource.group_resource(), name)) };
+                let obj = self.present(&entry)?;
+                self.check_preconditions(name, &obj, options)?;
+                self.validate_deletion(ctx, name, raw, obj.clone()).await?;
+                let plan = self.plan(ctx, obj.clone(), options);
+                let write = if let Plan::Mark { obj, .. } = &plan { obj.clone() } else { obj };
+                *last.lock() = plan;
+                Ok(Update::Put { object: self.to_stored(write)?, ttl: self.served.resource.strategy.ttl() })
+            }
+            .boxed()
+        };
+        let updated = self.served.storage.update(&self.key(ctx, name), UpdateOptions::default(), &mut updater).await;
+        let object = self.present(&updated.map_err(|e| self.failed(e, Verb::Delete, name))?.into_entry())?;
+        match last.into_inner() {
+            Plan::Nothing => Ok(Deleted::Pending(object)),
+            Plan::Mark { remove: false, .. } => Ok(Deleted::Marked(object)),
+            Plan::Mark { remove: true, .. } => self.remove(ctx, name, &without_version(options), raw, Some(object)).await,
+            Plan::Remove => self.remove(ctx, name, options, raw, None).await,
+        }
+    }
+
+    /// Removes the object. `marked` is its state if it was just marked: then another remover may come first.
+    async fn remove(&self, ctx: &RequestContext, name: &str, options: &DeleteOptions, raw: &Value, marked: Option<Object>) -> Result<Deleted, Status> {
+        let preconditions = Preconditions { uid: options.uid.clone(), resource_version: options.resource_version.clone() };
+        let mut validate = |entry: Entry| {
+            let fresh = marked.is_none();
+            async move { if fresh { self.validate_deletion(ctx, name, raw, self.present(&entry)?).await } else { Ok(()) } }.boxed()
+        };
+        let key = self.key(ctx, name);
+        if ctx.dry_run {
+            let entry = self.served.storage.get(&key, Freshness::Latest).await.map_err(|e| self.failed(e, Verb::Delete, name))?;
+            self.validate_deletion(ctx, name, raw, self.present(&entry)?).await?;
+            return Ok(Deleted::Gone(self.present(&entry)?));
+        }
+        let object = match self.served.storage.delete(&key, &preconditions, &mut validate).await {
+            Ok(entry) => self.present(&entry)?,
+            Err(Error::NotFound { .. }) if marked.is_some() => marked.unwrap_or_default(),
+            Err(e) => return Err(self.failed(e, Verb::Delete, name)),
+        };
+        self.served.resource.strategy.after_delete(ctx, &self.hub.loopback, &object).await;
+        Ok(Deleted::Gone(object))
+    }
+
+    async fn validate_deletion(&self, ctx: &RequestContext, name: &str, raw: &Value, obj: Object) -> Result<(), Status> {
+        let mut attributes = self.attributes(ctx, Operation::Delete, name, raw);
+        attributes.old_object = Some(obj);
+        self.hub.admission.validate(ctx, &attributes).await
+    }
+}
+
+fn without_version(options: &DeleteOptions) -> DeleteOptions {
+    DeleteOptions { resource_version: None, ..options.clone() }
+}
+
+/// Decides what a deletion does to the object; `grace` asks the kind for its grace period.
+fn plan(mut obj: Object, options: &DeleteOptions, now: jiff::Timestamp, orphans: bool, grace: impl Fn(&Object) -> Option<i64>) -> Plan {
+    let graceful = match begin(&mut obj, options, now, grace) {
+        Begun::Pending => return Plan::Nothing,
+        Begun::Graceful(seconds) => Some(seconds),
+        Begun::AtOnce => None,
+    };
+    if let Some(finalizers) = gc::finalizers(&obj, options, orphans) {
+        obj.set_finalizers(finalizers);
+    }
+    let held = !obj.finalizers().is_empty();
+    match graceful {
+        Some(seconds) => Plan::Mark { obj, remove: !held && seconds == 0 },
+        None if held => {
+            mark_now(&mut obj, now);
+            Plan::Mark { obj, remove: false }
+        }
+        None => Plan::Remove,
+    }
+}
+
+enum Begun {
+    AtOnce,
+    Graceful(i64),
+    Pending,
+}
+
+/// Sets deletionTimestamp and grace period where the kind deletes gracefully.
+fn begin(obj: &mut Object, options: &DeleteOptions, now: jiff::Timestamp, grace: impl Fn(&Object) -> Option<i64>) -> Begun {
+    if let Some(until) = obj.deletion_timestamp() {
+        let before = obj.deletion_grace_period_seconds().unwrap_or_default();
+        return match options.grace_period_seconds {
+            _ if before == 0 => Begun::AtOnce,
+            Some(wanted) if wanted < before => {
+                let since = until - jiff::SignedDuration::from_secs(before);
+                set_deletion(obj, since, wanted);
+                Begun::Graceful(wanted)
+            }
+            // Only a shorter grace period may be given to what is already being deleted.
+            _ => Begun::Pending,
+        };
+    }
+    let Some(seconds) = grace(obj) else { return Begun::AtOnce };
+    set_deletion(obj, now, seconds);
+    bump_generation(obj);
+    Begun::Graceful(seconds)
+}
+
+fn set_deletion(obj: &mut Object, from: jiff::Timestamp, seconds: i64) {
+    obj.set_deletion_timestamp(Some(from.checked_add(jiff::SignedDuration::from_secs(seconds)).unwrap_or(from)));
+    obj.set_deletion_grace_period_seconds(Some(seconds));
+}
+
+fn mark_now(obj: &mut Object, now: jiff::Timestamp) {
+    if obj.deletion_grace_period_seconds().is_none() {
+        bump_generation(obj);
+    }
+    if obj.deletion_timestamp().is_none_or(|at| at > now) {
+        obj.set_deletion_timestamp(Some(now));
+    }
+    obj.set_deletion_grace_period_seconds(Some(0));
+}
+
+fn bump_generation(obj: &mut Object) {
+    if obj.generation() > 0 {
+        obj.set_generation(obj.generation() + 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn object(meta: Value) -> Object {
+        Object::from_value(json!({"metadata": meta})).unwrap()
+    }
+
+    fn at(seconds: i64) -> jiff::Timestamp {
+        jiff::Timestamp::from_second(1_700_000_000 + seconds).unwrap()
+    }
+
+    #[test]
+    fn an_object_without_finalizers_goes_at_once() {
+        let done = plan(object(json!({"name": "a"})), &DeleteOptions::default(), at(0), false, |_| None);
+        assert_eq!(done, Plan::Remove);
+    }
+
+    #[test]
+    fn a_finalizer_holds_the_object_and_counts_as_a_new_generation() {
+        let obj = object(json!({"name": "a", "finalizers": ["x/y"], "generation": 1}));
+        let Plan::Mark { obj, remove } = plan(obj, &DeleteOptions::default(), at(0), false, |_| None) else { panic!("not marked") };
+        assert!(!remove && obj.deletion_timestamp().is_some());
+        assert_eq!((obj.generation(), obj.deletion_grace_period_seconds()), (2, Some(0)));
+    }
+
+    #[test]
+    fn a_pending_deletion_may_only_be_shortened() {
+        let graceful = |_: &Object| Some(30);
+        let Plan::Mark { obj, .. } = plan(object(json!({"name": "a"})), &DeleteOptions::default(), at(0), false, graceful) else { panic!("not marked") };
+        assert_eq!(obj.deletion_timestamp(), Some(at(30)));
+        let longer = DeleteOptions { grace_period_seconds: Some(60), ..Default::default() };
+        assert_eq!(plan(obj.clone(), &longer, at(1), false, graceful), Plan::Nothing);
+        let shorter = DeleteOptions { grace_period_seconds: Some(5), ..Default::default() };
+        let Plan::Mark { obj, remove } = plan(obj, &shorter, at(1), false, graceful) else { panic!("not marked") };
+        assert_eq!((obj.deletion_timestamp(), remove), (Some(at(5)), false));
+    }
+
+    #[test]
+    fn no_grace_removes_a_graceful_object_after_marking_it() {
+        let done = plan(object(json!({"name": "a"})), &DeleteOptions::default(), at(0), false, |_| Some(0));
+        assert!(matches!(done, Plan::Mark { remove: true, .. }));
+    }
+}

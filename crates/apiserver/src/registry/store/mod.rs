@@ -1,0 +1,121 @@
+//! The generic flow of every stored resource: admission, the strategy's rules, storage. Upstream's `registry.Store`.
+
+mod create;
+mod delete;
+mod gc;
+mod read;
+mod update;
+
+use std::sync::Arc;
+
+use apimachinery::{Object, status::Status};
+use arc_swap::ArcSwap;
+use serde_json::Value;
+
+pub(crate) use delete::Deleted;
+pub(crate) use update::{Change, View};
+
+use super::catalog::{Catalog, Served};
+use crate::{
+    admission::{Attributes, Chain, Operation},
+    loopback::Loopback,
+    request::RequestContext,
+    storage::{self, Backend, Entry, Key, Verb},
+};
+
+/// What all resources share.
+pub(crate) struct Hub {
+    /// Everything served.
+    pub(crate) catalog: ArcSwap<Catalog>,
+    /// The enabled admission plugins.
+    pub(crate) admission: Chain,
+    /// The server's own API, for hooks.
+    pub(crate) loopback: Loopback,
+    /// Opens storages for resources that come later.
+    pub(crate) backend: Arc<dyn Backend>,
+    /// `--etcd-prefix`.
+    pub(crate) prefix: String,
+}
+
+impl Hub {
+    /// A hub with the built-in resources.
+    pub(crate) fn new(backend: Arc<dyn Backend>, prefix: &str, admission: Chain, loopback: Loopback) -> Self {
+        let catalog = ArcSwap::from_pointee(Catalog::builtin(&*backend, prefix));
+        Self { catalog, admission, loopback, backend, prefix: prefix.to_owned() }
+    }
+
+    /// The store of one served resource.
+    pub(crate) fn store(self: &Arc<Self>, served: &Arc<Served>) -> Store {
+        Store { hub: self.clone(), served: served.clone() }
+    }
+}
+
+/// One resource's objects under all rules.
+#[derive(Clone)]
+pub(crate) struct Store {
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) served: Arc<Served>,
+}
+
+impl Store {
+    fn key(&self, ctx: &RequestContext, name: &str) -> Key {
+        Key::new(if self.served.resource.namespaced { ctx.namespace() } else { "" }, name)
+    }
+
+    fn failed(&self, error: storage::Error, verb: Verb, name: &str) -> Status {
+        error.into_status(verb, &self.served.resource.group_resource(), name)
+    }
+
+    fn attributes(&self, ctx: &RequestContext, operation: Operation, name: &str, options: &Value) -> Attributes {
+        Attributes {
+            resource: self.served.resource.clone(),
+            subresource: ctx.info.subresource.clone(),
+            operation,
+            namespace: ctx.namespace().to_owned(),
+            name: name.to_owned(),
+            object: None,
+            old_object: None,
+            options: options.clone(),
+        }
+    }
+
+    /// A stored object in the served version.
+    pub(crate) fn present(&self, entry: &Entry) -> Result<Object, Status> {
+        let resource = &self.served.resource;
+        let mut object = entry.object();
+        if let Some(conversion) = &resource.conversion {
+            object = conversion.from_stored(object)?;
+        }
+        resource.strategy.decorate(&mut object);
+        Ok(object)
+    }
+
+    /// An object in the version it is stored in.
+    fn to_stored(&self, mut object: Object) -> Result<Object, Status> {
+        let resource = &self.served.resource;
+        if let Some(conversion) = &resource.conversion {
+            object = conversion.to_stored(object)?;
+        }
+        object.set_gvk(&resource.stored);
+        Ok(object)
+    }
+
+    fn invalid(&self, name: &str, errors: apimachinery::field::ErrorList) -> Status {
+        Status::invalid(&self.served.resource.group_kind(), name, errors)
+    }
+}
+
+/// Puts the request's namespace into the object, or refuses another one.
+pub(crate) fn match_namespace(namespaced: bool, request: &str, object: &mut Object) -> Result<(), Status> {
+    match (namespaced, object.namespace()) {
+        (true, "") => object.set_namespace(request),
+        (true, own) if own != request => {
+            return Err(Status::bad_request("the namespace of the provided object does not match the namespace sent on the request"));
+        }
+        (false, own) if !own.is_empty() => {
+            return Err(Status::bad_request("namespace may not be set on a cluster-scoped object"));
+        }
+        _ => {}
+    }
+    Ok(())
+}

@@ -1,0 +1,45 @@
+//! Get, list and watch: straight from storage.
+
+use apimachinery::{Object, status::Status};
+
+use super::Store;
+use crate::{
+    request::RequestContext,
+    storage::{Entry, Freshness, List, ListOptions, Scope, Verb, WatchOptions, WatchStream},
+};
+
+impl Store {
+    /// One object as stored.
+    pub(crate) async fn get(&self, ctx: &RequestContext, name: &str, freshness: Freshness) -> Result<Entry, Status> {
+        let found = self.served.storage.get(&self.key(ctx, name), freshness).await;
+        found.map_err(|e| self.failed(e, Verb::Get, name))
+    }
+
+    /// One object in the served version.
+    pub(crate) async fn get_object(&self, ctx: &RequestContext, name: &str) -> Result<Object, Status> {
+        self.present(&self.get(ctx, name, Freshness::Latest).await?)
+    }
+
+    /// A page of objects.
+    pub(crate) async fn list(&self, ctx: &RequestContext, options: ListOptions) -> Result<List, Status> {
+        let listed = self.served.storage.list(&self.scope(ctx), options).await;
+        listed.map_err(|e| self.failed(e, Verb::List, ""))
+    }
+
+    /// Follows objects.
+    pub(crate) async fn watch(&self, ctx: &RequestContext, options: WatchOptions) -> Result<WatchStream, Status> {
+        let watch = self.served.storage.watch(&self.scope(ctx), options).await;
+        watch.map_err(|e| self.failed(e, Verb::Watch, ""))
+    }
+
+    /// Whether stored bytes may be answered as they are.
+    pub(crate) fn bytes_as_stored(&self) -> bool {
+        let resource = &self.served.resource;
+        resource.conversion.is_none() && resource.stored == resource.gvk() && !resource.strategy.decorates()
+    }
+
+    fn scope(&self, ctx: &RequestContext) -> Scope {
+        let namespace = ctx.namespace();
+        if self.served.resource.namespaced && !namespace.is_empty() { Scope::namespace(namespace) } else { Scope::all() }
+    }
+}
