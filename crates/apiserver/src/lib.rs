@@ -3,3 +3,12 @@
 //! One request runs through `pipeline` (tower layers), the router, a handler of `handlers`, admission, the generic flow in
 //! `registry::store` with the resource's strategy, and `storage`.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub(crate) mod admission;
+pub(crate) mod authn;
+pub(crate) mod authz;
+pub(crate) mod loopback;
+pub(crate) mod negotiate;
+pub(crate) mod registry;
+pub(crate) mod request;
+pub(crate) mod storage;

@@ -86,24 +86,24 @@ impl Loopback {
     async fn call(&self, method: Method, url: &str, content_type: &str, body: Option<&Value>) -> Result<Value, Status> {
         let body = body.map_or_else(Body::empty, |b| Body::from(b.to_string()));
         let request = Request::builder().method(method).uri(url).header(header::CONTENT_TYPE, content_type).body(body);
-        let request = request.map_err(|e| Status::internal_error(format!("building a request for {url}: {e}")))?;
+        let request = request.map_err(|e| Status::internal(format!("building a request for {url}: {e}")))?;
         let response = self.send(request).await?;
         let code = response.status();
-        let bytes = response.into_body().collect().await.map_err(|e| Status::internal_error(e.to_string()))?.to_bytes();
+        let bytes = response.into_body().collect().await.map_err(|e| Status::internal(e.to_string()))?.to_bytes();
         decode(code, &bytes)
     }
 }
 
 fn decode(code: StatusCode, bytes: &Bytes) -> Result<Value, Status> {
-    let value: Value = serde_json::from_slice(bytes).map_err(|e| Status::internal_error(format!("decoding an answer ({code}): {e}")))?;
+    let value: Value = serde_json::from_slice(bytes).map_err(|e| Status::internal(format!("decoding an answer ({code}): {e}")))?;
     if code.is_success() {
         return Ok(value);
     }
-    Err(serde_json::from_value(value).unwrap_or_else(|e| Status::internal_error(format!("decoding a status ({code}): {e}"))))
+    Err(serde_json::from_value(value).unwrap_or_else(|e| Status::internal(format!("decoding a status ({code}): {e}"))))
 }
 
 fn object(value: Value) -> Result<Object, Status> {
-    Object::from_value(value).map_err(|_| Status::internal_error("the answer is no object"))
+    Object::from_value(value).map_err(|_| Status::internal("the answer is no object"))
 }
 
 /// One resource seen through the loopback.
@@ -177,16 +177,16 @@ impl Api {
     pub(crate) async fn watch(&self, query: &str, resource_version: &str) -> Result<impl Stream<Item = Result<(String, Object), Status>> + Send + use<>, Status> {
         let query = format!("{query}&watch=true&allowWatchBookmarks=true&resourceVersion={resource_version}");
         let request = Request::get(self.url("", query.trim_start_matches('&'))).body(Body::empty());
-        let request = request.map_err(|e| Status::internal_error(format!("building a watch: {e}")))?;
+        let request = request.map_err(|e| Status::internal(format!("building a watch: {e}")))?;
         let response = self.loopback.send(request).await?;
         if !response.status().is_success() {
             let code = response.status();
-            let bytes = response.into_body().collect().await.map_err(|e| Status::internal_error(e.to_string()))?.to_bytes();
-            return Err(decode(code, &bytes).err().unwrap_or_else(|| Status::internal_error("watch refused")));
+            let bytes = response.into_body().collect().await.map_err(|e| Status::internal(e.to_string()))?.to_bytes();
+            return Err(decode(code, &bytes).err().unwrap_or_else(|| Status::internal("watch refused")));
         }
-        let bytes = response.into_body().into_data_stream().map_err(std::io::Error::other);
+        let bytes = TryStreamExt::map_err(response.into_body().into_data_stream(), std::io::Error::other);
         let lines = FramedRead::new(StreamReader::new(Box::pin(bytes)), LinesCodec::new());
-        Ok(lines.map(|line| event(&line.map_err(|e| Status::internal_error(format!("watch broke: {e}")))?)))
+        Ok(lines.map(|line| event(&line.map_err(|e| Status::internal(format!("watch broke: {e}")))?)))
     }
 
     /// Lists and watches for ever, calling `each` with (type, object): the listed objects as ADDED after a `RESYNC`
@@ -235,11 +235,11 @@ fn named(mut obj: Object, api_version: &str, kind: &str) -> Object {
 }
 
 fn event(line: &str) -> Result<(String, Object), Status> {
-    let mut event: Value = serde_json::from_str(line).map_err(|e| Status::internal_error(format!("decoding an event: {e}")))?;
+    let mut event: Value = serde_json::from_str(line).map_err(|e| Status::internal(format!("decoding an event: {e}")))?;
     let kind = event.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
     let inner = event.get_mut("object").map(Value::take).unwrap_or_default();
     if kind == "ERROR" {
-        return Err(serde_json::from_value(inner).unwrap_or_else(|_| Status::internal_error("watch ended with an unknown error")));
+        return Err(serde_json::from_value(inner).unwrap_or_else(|_| Status::internal("watch ended with an unknown error")));
     }
     Ok((kind, object(inner)?))
 }

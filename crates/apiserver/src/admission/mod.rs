@@ -95,7 +95,8 @@ impl Chain {
 
     /// The mutating pass of all plugins; the first error ends it.
     pub(crate) async fn admit(&self, ctx: &RequestContext, attributes: &mut Attributes) -> Result<(), Status> {
-        for plugin in self.0.iter().filter(|p| p.handles(attributes.operation)) {
+        let operation = attributes.operation;
+        for plugin in self.0.iter().filter(|p| p.handles(operation)) {
             plugin.admit(ctx, attributes).await?;
         }
         Ok(())

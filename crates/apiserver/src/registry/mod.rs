@@ -3,12 +3,12 @@
 //! Routes, discovery, OpenAPI, storage keys, RBAC names, tables and field selectors follow from that line; what is
 //! peculiar to a kind is its [`Strategy`]. A further kind is a strategy file and a table line.
 
-pub(crate) mod catalog;
-pub(crate) mod codec;
+//pub(crate) mod catalog;
+//pub(crate) mod codec;
 mod groups;
 pub(crate) mod meta;
 mod resource;
-pub(crate) mod store;
+//pub(crate) mod store;
 mod strategy;
 mod subresource;
 mod table;

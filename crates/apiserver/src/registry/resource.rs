@@ -70,6 +70,12 @@ pub(crate) struct Resource {
     pub(crate) deprecation: Option<String>,
 }
 
+impl std::fmt::Debug for Resource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}.{}", self.plural, self.version, self.group)
+    }
+}
+
 const ALL_VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 
 /// A namespaced resource: kind, plural, definition package such as `io.k8s.api.apps`.

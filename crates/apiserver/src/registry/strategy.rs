@@ -203,6 +203,11 @@ pub(crate) trait Strategy: Send + Sync {
         Vec::new()
     }
 
+    /// Whether [`Strategy::decorate`] does anything; else cached bytes are answered as they are.
+    fn decorates(&self) -> bool {
+        false
+    }
+
     /// Fills what answers show but storage does not hold.
     fn decorate(&self, _obj: &mut Object) {}
 

@@ -20,26 +20,26 @@ pub(crate) struct Column {
 impl Column {
     /// A column shown always.
     pub(crate) const fn new(name: &'static str, kind: &'static str, description: &'static str) -> Self {
-        Self {
-            name: Cow::Borrowed(name),
-            kind: Cow::Borrowed(kind),
-            format: Cow::Borrowed(""),
-            priority: 0,
-            description: Cow::Borrowed(description),
-        }
+        Self::with(name, kind, "", 0, description)
     }
 
     /// The column of object names that every table begins with.
     pub(crate) const fn object_name(description: &'static str) -> Self {
-        let mut column = Self::new("Name", "string", description);
-        column.format = Cow::Borrowed("name");
-        column
+        Self::with("Name", "string", "name", 0, description)
     }
 
     /// A column shown with `-o wide` only.
     pub(crate) const fn wide(name: &'static str, kind: &'static str, description: &'static str) -> Self {
-        let mut column = Self::new(name, kind, description);
-        column.priority = 1;
-        column
+        Self::with(name, kind, "", 1, description)
+    }
+
+    const fn with(name: &'static str, kind: &'static str, format: &'static str, priority: i32, description: &'static str) -> Self {
+        Self {
+            name: Cow::Borrowed(name),
+            kind: Cow::Borrowed(kind),
+            format: Cow::Borrowed(format),
+            priority,
+            description: Cow::Borrowed(description),
+        }
     }
 }
