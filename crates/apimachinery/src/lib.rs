@@ -9,6 +9,7 @@ pub mod go;
 pub mod gvk;
 pub mod names;
 pub mod object;
+pub mod patch;
 pub mod quantity;
 pub mod raw;
 pub mod schema;

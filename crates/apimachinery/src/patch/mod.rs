@@ -1,0 +1,72 @@
+//! The patches a client can send: JSON patch, JSON merge patch, strategic merge patch.
+//!
+//! Each `apply` takes the object as JSON and the patch as it was sent. What comes out still has to be decoded by the kind's schema.
+
+use serde_json::Value;
+
+use crate::raw::{self, Node};
+use crate::status::{Details, Status, reason};
+
+pub mod json;
+pub mod merge;
+pub mod strategic;
+
+/// A patched object, and what a strict reader objects to in the patch itself.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Patched {
+    /// The object after the patch.
+    pub value: Value,
+    /// The patch as it was read; upstream shows it in errors about strategic merge patches.
+    pub patch: Value,
+    /// `duplicate field "spec.replicas"`, `json patch unknown field "[0].foo"`.
+    pub strict: Vec<String>,
+}
+
+/// A patch that cannot be read or applied.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The patch is malformed: 400.
+    #[error("{0}")]
+    Malformed(String),
+    /// The patch does not fit the object: 422, whose message to the client is a general one.
+    #[error("{0}")]
+    Unprocessable(String),
+    /// The patch asks for too much: 413.
+    #[error("{0}")]
+    TooLarge(String),
+    /// Anything else: 500 without a reason, as upstream answers.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl From<Error> for Status {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Malformed(message) => Self::bad_request(message),
+            Error::Unprocessable(_) => {
+                let message = "the server rejected our request due to an error in our request";
+                Self::failure(422, reason::INVALID, message).with_details(Details::default())
+            }
+            Error::TooLarge(message) => Self::too_large(message),
+            Error::Failed(message) => Self::failure(500, "", message),
+        }
+    }
+}
+
+/// Reads a patch that must be a JSON object, with the duplicates in it.
+fn read_object(patch: &[u8], prefix: &str) -> Result<(Value, Vec<String>), Error> {
+    let node =
+        raw::parse_json(patch).map_err(|error| Error::Malformed(format!("{prefix}{error}")))?;
+    if !matches!(node, Node::Object(_) | Node::Null) {
+        let words = "into Go value of type map[string]interface {}";
+        return Err(Error::Malformed(format!(
+            "{prefix}json: cannot unmarshal {} {words}",
+            node.type_name()
+        )));
+    }
+    let strict = raw::duplicates(&node)
+        .into_iter()
+        .map(|path| format!("duplicate field \"{path}\""))
+        .collect();
+    Ok((node.to_value(), strict))
+}
