@@ -11,4 +11,5 @@ pub(crate) mod loopback;
 pub(crate) mod negotiate;
 pub(crate) mod registry;
 pub(crate) mod request;
+pub(crate) mod schema;
 pub(crate) mod storage;

@@ -17,7 +17,7 @@ mod prune;
 pub use decode::{DecodeError, Decoded};
 
 /// Index of a node in its arena.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Id(u32);
 
 /// The type of a value.
@@ -82,6 +82,8 @@ pub struct Node {
     pub atomic: bool,
     /// How a list merges under server-side apply.
     pub list: ListType,
+    /// Whether the list type was stated, rather than assumed.
+    pub list_stated: bool,
     /// Whether unknown fields are kept.
     pub preserve_unknown: bool,
     /// Whether the object carries `apiVersion`, `kind` and `metadata` (`x-kubernetes-embedded-resource`).
@@ -143,6 +145,8 @@ pub struct Patch {
     pub merge: bool,
     /// Whether keys that the patch does not name are dropped.
     pub retain_keys: bool,
+    /// Whether objects are replaced rather than merged.
+    pub replace: bool,
     /// The field that tells list items apart; empty for lists of scalars.
     pub merge_key: String,
 }
@@ -170,6 +174,7 @@ impl Node {
             go_name: String::new(),
             atomic: false,
             list: ListType::Atomic,
+            list_stated: false,
             preserve_unknown: false,
             embedded: false,
             nullable: false,

@@ -23,8 +23,8 @@ fn field(name: &str, node: Id, presence: Presence) -> Field {
 fn merged(mut field: Field, key: &str) -> Field {
     field.patch = Patch {
         merge: true,
-        retain_keys: false,
         merge_key: key.into(),
+        ..Patch::default()
     };
     field
 }
