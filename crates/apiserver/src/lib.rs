@@ -9,6 +9,7 @@ pub(crate) mod authn;
 pub(crate) mod authz;
 pub(crate) mod loopback;
 pub(crate) mod negotiate;
+pub(crate) mod openapi;
 pub(crate) mod registry;
 pub(crate) mod request;
 pub(crate) mod schema;

@@ -25,6 +25,7 @@ pub(crate) const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Objec
 pub(crate) struct Definitions {
     arena: Arc<Arena>,
     kinds: BTreeMap<String, Served>,
+    required_order: BTreeMap<String, Vec<String>>,
 }
 
 /// In which groups and versions a definition is a kind.
@@ -50,6 +51,11 @@ impl Definitions {
     /// All definitions.
     pub(crate) fn arena(&self) -> &Arc<Arena> {
         &self.arena
+    }
+
+    /// The required fields in upstream's order, where that is not the alphabet's.
+    pub(crate) fn required_order(&self, name: &str) -> Option<&[String]> {
+        self.required_order.get(name).map(Vec::as_slice)
     }
 
     /// Where the definition is a kind of its own, if anywhere.

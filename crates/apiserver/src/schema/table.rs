@@ -26,6 +26,7 @@ pub(super) fn read(text: &str) -> Definitions {
     Definitions {
         arena: Arc::new(reader.arena),
         kinds: reader.kinds,
+        required_order: reader.required_order,
     }
 }
 
@@ -33,6 +34,7 @@ pub(super) fn read(text: &str) -> Definitions {
 struct Reader {
     arena: Arena,
     kinds: BTreeMap<String, Served>,
+    required_order: BTreeMap<String, Vec<String>>,
     /// Inline types are shared between the fields that have them.
     inline: BTreeMap<(String, String), Id>,
 }
@@ -73,6 +75,10 @@ impl Reader {
                     });
                     self.kinds
                         .insert(header.name.clone(), Served::In(versions.collect()));
+                }
+                Some(("required", order)) => {
+                    let order = order.split(',').map(str::to_owned).collect();
+                    self.required_order.insert(header.name.clone(), order);
                 }
                 Some(("union", union)) => header.node.unions.push(read_union(union)),
                 _ => header.node.atomic |= word == "atomic",
