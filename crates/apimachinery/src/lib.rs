@@ -7,6 +7,7 @@
 pub mod field;
 pub mod go;
 pub mod gvk;
+pub mod managed;
 pub mod names;
 pub mod object;
 pub mod patch;
