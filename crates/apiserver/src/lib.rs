@@ -7,10 +7,22 @@
 pub(crate) mod admission;
 pub(crate) mod authn;
 pub(crate) mod authz;
+mod config;
+pub(crate) mod handlers;
+mod kubelet;
 pub(crate) mod loopback;
 pub(crate) mod negotiate;
 pub(crate) mod openapi;
+pub(crate) mod pipeline;
 pub(crate) mod registry;
 pub(crate) mod request;
+mod run;
 pub(crate) mod schema;
+pub(crate) mod server;
 pub(crate) mod storage;
+
+pub use config::{Config, PortRange};
+pub use run::run;
+
+/// The Kubernetes version whose API this server speaks.
+pub const VERSION: &str = "v1.36.2";

@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use apimachinery::schema::Schema;
+use apimachinery::{Object, schema::Schema};
 
-use super::{Resource, builtin_groups};
+use super::{Backing, Resource, Wiring, builtin_groups};
 use crate::{
     schema,
     storage::{Backend, Collection, Storage},
@@ -16,9 +16,9 @@ pub(crate) struct Served {
     /// Its description.
     pub(crate) resource: Arc<Resource>,
     /// Its schema.
-    pub(crate) schema: Arc<Schema>,
-    /// Where its objects lie; for computed resources never asked.
-    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) schema: Schema,
+    /// Where its objects lie; absent for computed resources.
+    pub(crate) storage: Option<Arc<dyn Storage>>,
 }
 
 /// One version of a group.
@@ -48,14 +48,17 @@ pub(crate) struct Catalog {
 
 impl Catalog {
     /// The built-in resources over `backend`, keys below `prefix` (`/registry`).
-    pub(crate) fn builtin(backend: &dyn Backend, prefix: &str) -> Self {
+    pub(crate) fn builtin(backend: &dyn Backend, prefix: &str, wiring: &Wiring) -> Self {
         let mut catalog = Self::default();
         // Resources stored in one place (events of both groups) share a storage and so a watch cache.
         let mut storages: BTreeMap<String, Arc<dyn Storage>> = BTreeMap::new();
-        for resource in builtin_groups().into_iter().flat_map(|g| g.resources) {
+        for resource in builtin_groups(wiring).into_iter().flat_map(|g| g.resources) {
             let place = format!("{prefix}/{}", resource.storage_prefix);
-            let storage = storages.entry(place.clone()).or_insert_with(|| open(backend, &resource, place)).clone();
-            let schema = schema::builtin(&resource.definition);
+            let storage = match resource.backing {
+                Backing::Stored => Some(storages.entry(place.clone()).or_insert_with(|| open(backend, &resource, place)).clone()),
+                Backing::Call(_) => None,
+            };
+            let schema = Schema::clone(&schema::builtin(&resource.definition));
             catalog.add(Served { resource: Arc::new(resource), schema, storage });
         }
         catalog
@@ -111,6 +114,20 @@ impl GroupEntry {
     /// One of its versions.
     pub(crate) fn version(&self, name: &str) -> Option<&VersionEntry> {
         self.versions.iter().find(|v| v.version == name)
+    }
+}
+
+impl Served {
+    /// Takes the status from `old`, or makes it what an empty object has.
+    pub(crate) fn reset_status(&self, obj: &mut Object, old: Option<&Object>) {
+        obj.0.remove("status");
+        let kept = match old {
+            Some(old) => old.0.get("status").cloned(),
+            None => self.schema.zero().get("status").cloned(),
+        };
+        if let Some(status) = kept {
+            obj.0.insert("status".into(), status);
+        }
     }
 }
 

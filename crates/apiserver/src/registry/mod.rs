@@ -3,26 +3,21 @@
 //! Routes, discovery, OpenAPI, storage keys, RBAC names, tables and field selectors follow from that line; what is
 //! peculiar to a kind is its [`Strategy`]. A further kind is a strategy file and a table line.
 
-pub(crate) mod addresses;
-//pub(crate) mod catalog;
-pub(crate) mod check;
-//pub(crate) mod codec;
-pub(crate) mod edit;
+pub(crate) mod catalog;
+pub(crate) mod codec;
 mod groups;
 pub(crate) mod meta;
-pub(crate) mod print;
 mod resource;
-pub(crate) mod selectors;
-//pub(crate) mod store;
+pub(crate) mod store;
 mod strategy;
 mod subresource;
 mod table;
 mod wiring;
 
 pub(crate) use groups::{Group, builtin_groups};
-pub(crate) use resource::{Backing, Conversion, Resource, cluster, namespaced};
+pub(crate) use resource::{Backing, Conversion, Resource, cluster, definition, namespaced};
 pub(crate) use strategy::{DeleteOptions, Finish, Generation, Plain, Strategy};
-pub(crate) use subresource::{Answer, Call, Connect, Subresource, SubresourceKind};
+pub(crate) use subresource::{Answer, Call, Connect, ScalePaths, Subresource, SubresourceKind};
 pub(crate) use table::Column;
 pub(crate) use wiring::{Kubelet, RuleResolver, TokenIssuer, TokenReviewer, Wiring};
 

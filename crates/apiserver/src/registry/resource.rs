@@ -64,6 +64,8 @@ pub(crate) struct Resource {
     pub(crate) strategy: Arc<dyn Strategy>,
     /// Where objects come from.
     pub(crate) backing: Backing,
+    /// The schema as its author wrote it, of a custom resource.
+    pub(crate) custom_schema: Option<serde_json::Value>,
     /// Whether deleting answers the object instead of a Status.
     pub(crate) returns_deleted: bool,
     /// Text of the deprecation warning of this version, if any.
@@ -103,12 +105,13 @@ impl Resource {
             namespaced,
             verbs: ALL_VERBS.to_vec(),
             subresources: Vec::new(),
-            definition: format!("{}.{version}.{kind}", definition_package(group)),
+            definition: definition(group, version, kind),
             stored: GroupVersionKind::new(group, version, kind),
             storage_prefix: plural.into(),
             conversion: None,
             strategy: Arc::new(Plain),
             backing: Backing::Stored,
+            custom_schema: None,
             returns_deleted: false,
             deprecation: None,
         }
@@ -158,13 +161,6 @@ impl Resource {
     /// All verbs but this one.
     pub(crate) fn without(mut self, verb: &str) -> Self {
         self.verbs.retain(|v| *v != verb);
-        self
-    }
-
-    /// A resource only the server itself uses, through the loopback: without verbs it is not shown in discovery, and
-    /// refused to requests from outside.
-    pub(crate) fn internal(mut self) -> Self {
-        self.verbs = Vec::new();
         self
     }
 
@@ -243,6 +239,11 @@ impl Resource {
 
 fn join(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+}
+
+/// The OpenAPI name of a built-in kind's definition.
+pub(crate) fn definition(group: &str, version: &str, kind: &str) -> String {
+    format!("{}.{version}.{kind}", definition_package(group))
 }
 
 /// The OpenAPI package of a built-in group's definitions.

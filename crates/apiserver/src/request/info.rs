@@ -62,6 +62,11 @@ impl RequestInfo {
         GroupResource::new(&self.group, &self.resource)
     }
 
+    /// Whether the request lives as long as its client wants: no deadline, no place in the queue.
+    pub(crate) fn is_long_running(&self) -> bool {
+        self.is_resource && (self.verb == "watch" || ["attach", "exec", "proxy", "log", "portforward"].contains(&self.subresource.as_str()))
+    }
+
     fn take_prefix<'a>(&mut self, parts: &'a [String]) -> Option<&'a [String]> {
         match parts.first().map(String::as_str) {
             Some("api") if parts.len() >= 3 => {

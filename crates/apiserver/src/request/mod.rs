@@ -5,5 +5,5 @@ mod info;
 mod user;
 
 pub(crate) use context::{FieldValidation, RequestContext, Warnings};
-pub(crate) use info::RequestInfo;
+pub(crate) use info::{RequestInfo, is_true, parse_query};
 pub(crate) use user::UserInfo;

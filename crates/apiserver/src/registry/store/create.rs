@@ -51,6 +51,11 @@ impl Store {
         if !resource.namespaced {
             obj.meta_mut().remove("namespace");
         }
+        if resource.has_status() && !resource.strategy.keeps_status_on_create() {
+            self.served.reset_status(&mut obj, None);
+        }
+        let nothing = Object::from_value(self.served.schema.zero()).unwrap_or_default();
+        self.attribute(ctx, &nothing, &mut obj);
         let mut attributes = self.attributes(ctx, Operation::Create, obj.name(), options);
         attributes.object = Some(obj);
         self.hub.admission.admit(ctx, &mut attributes).await?;
@@ -97,7 +102,7 @@ impl Store {
     async fn store_new(&self, ctx: &RequestContext, obj: Object) -> Result<Object, Status> {
         let key = self.key(ctx, obj.name());
         let name = obj.name().to_owned();
-        let storage = &self.served.storage;
+        let storage = &self.storage;
         let stored = self.to_stored(obj.clone())?;
         if ctx.dry_run {
             return match storage.get(&key, Freshness::Latest).await {

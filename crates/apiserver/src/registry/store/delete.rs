@@ -39,7 +39,7 @@ impl Store {
     /// Deletes the object `name`, or begins to.
     pub(crate) async fn delete(&self, ctx: &RequestContext, name: &str, options: &DeleteOptions, raw: &Value) -> Result<Deleted, Status> {
         let (key, strategy) = (self.key(ctx, name), &self.served.resource.strategy);
-        let entry = self.served.storage.get(&key, Freshness::Latest).await.map_err(|e| self.failed(e, Verb::Delete, name))?;
+        let entry = self.storage.get(&key, Freshness::Latest).await.map_err(|e| self.failed(e, Verb::Delete, name))?;
         let obj = self.present(&entry)?;
         let mut attributes = self.attributes(ctx, Operation::Delete, name, raw);
         attributes.old_object = Some(obj.clone());
@@ -75,7 +75,7 @@ impl Store {
     async fn mark(&self, ctx: &RequestContext, name: &str, options: &DeleteOptions, raw: &Value) -> Result<Deleted, Status> {
         let last: Mutex<Plan> = Mutex::new(Plan::Nothing);
         if ctx.dry_run {
-            let entry = self.served.storage.get(&self.key(ctx, name), Freshness::Latest).await.map_err(|e| self.failed(e, Verb::Delete, name))?;
+            let entry = self.storage.get(&self.key(ctx, name), Freshness::Latest).await.map_err(|e| self.failed(e, Verb::Delete, name))?;
             self.validate_deletion(ctx, name, raw, self.present(&entry)?).await?;
             return Ok(match self.plan(ctx, self.present(&entry)?, options) {
                 Plan::Mark { obj, remove: false } => Deleted::Marked(obj),
@@ -98,7 +98,7 @@ impl Store {
             }
             .boxed()
         };
-        let updated = self.served.storage.update(&self.key(ctx, name), UpdateOptions::default(), &mut updater).await;
+        let updated = self.storage.update(&self.key(ctx, name), UpdateOptions::default(), &mut updater).await;
         let object = self.present(&updated.map_err(|e| self.failed(e, Verb::Delete, name))?.into_entry())?;
         match last.into_inner() {
             Plan::Nothing => Ok(Deleted::Pending(object)),
@@ -117,11 +117,11 @@ impl Store {
         };
         let key = self.key(ctx, name);
         if ctx.dry_run {
-            let entry = self.served.storage.get(&key, Freshness::Latest).await.map_err(|e| self.failed(e, Verb::Delete, name))?;
+            let entry = self.storage.get(&key, Freshness::Latest).await.map_err(|e| self.failed(e, Verb::Delete, name))?;
             self.validate_deletion(ctx, name, raw, self.present(&entry)?).await?;
             return Ok(Deleted::Gone(self.present(&entry)?));
         }
-        let object = match self.served.storage.delete(&key, &preconditions, &mut validate).await {
+        let object = match self.storage.delete(&key, &preconditions, &mut validate).await {
             Ok(entry) => self.present(&entry)?,
             Err(Error::NotFound { .. }) if marked.is_some() => marked.unwrap_or_default(),
             Err(e) => return Err(self.failed(e, Verb::Delete, name)),

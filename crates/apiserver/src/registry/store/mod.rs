@@ -8,19 +8,19 @@ mod update;
 
 use std::sync::Arc;
 
-use apimachinery::{Object, status::Status};
+use apimachinery::{Object, managed, status::Status};
 use arc_swap::ArcSwap;
 use serde_json::Value;
 
 pub(crate) use delete::Deleted;
 pub(crate) use update::{Change, View};
 
-use super::catalog::{Catalog, Served};
+use super::{Wiring, catalog::{Catalog, Served}};
 use crate::{
     admission::{Attributes, Chain, Operation},
     loopback::Loopback,
     request::RequestContext,
-    storage::{self, Backend, Entry, Key, Verb},
+    storage::{self, Backend, Entry, Key, Storage, Verb},
 };
 
 /// What all resources share.
@@ -39,14 +39,15 @@ pub(crate) struct Hub {
 
 impl Hub {
     /// A hub with the built-in resources.
-    pub(crate) fn new(backend: Arc<dyn Backend>, prefix: &str, admission: Chain, loopback: Loopback) -> Self {
-        let catalog = ArcSwap::from_pointee(Catalog::builtin(&*backend, prefix));
+    pub(crate) fn new(backend: Arc<dyn Backend>, prefix: &str, wiring: &Wiring, admission: Chain, loopback: Loopback) -> Self {
+        let catalog = ArcSwap::from_pointee(Catalog::builtin(&*backend, prefix, wiring));
         Self { catalog, admission, loopback, backend, prefix: prefix.to_owned() }
     }
 
-    /// The store of one served resource.
-    pub(crate) fn store(self: &Arc<Self>, served: &Arc<Served>) -> Store {
-        Store { hub: self.clone(), served: served.clone() }
+    /// The store of one served resource; `None` where it is computed.
+    pub(crate) fn store(self: &Arc<Self>, served: &Arc<Served>) -> Option<Store> {
+        let storage = served.storage.clone()?;
+        Some(Store { hub: self.clone(), served: served.clone(), storage })
     }
 }
 
@@ -55,6 +56,7 @@ impl Hub {
 pub(crate) struct Store {
     pub(crate) hub: Arc<Hub>,
     pub(crate) served: Arc<Served>,
+    storage: Arc<dyn Storage>,
 }
 
 impl Store {
@@ -98,6 +100,18 @@ impl Store {
         }
         object.set_gvk(&resource.stored);
         Ok(object)
+    }
+
+    /// Attributes what changed to the request's field manager.
+    fn attribute(&self, ctx: &RequestContext, old: &Object, obj: &mut Object) {
+        let manager = managed::Manager {
+            operation: "Update".into(),
+            name: ctx.field_manager.clone(),
+            api_version: self.served.resource.api_version(),
+            subresource: ctx.info.subresource.clone(),
+        };
+        let request = managed::UpdateRequest { manager: &manager, now: ctx.now, ignored: &managed::Set::new() };
+        managed::update(&self.served.schema, old, obj, &request);
     }
 
     fn invalid(&self, name: &str, errors: apimachinery::field::ErrorList) -> Status {

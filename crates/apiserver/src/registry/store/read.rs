@@ -11,7 +11,7 @@ use crate::{
 impl Store {
     /// One object as stored.
     pub(crate) async fn get(&self, ctx: &RequestContext, name: &str, freshness: Freshness) -> Result<Entry, Status> {
-        let found = self.served.storage.get(&self.key(ctx, name), freshness).await;
+        let found = self.storage.get(&self.key(ctx, name), freshness).await;
         found.map_err(|e| self.failed(e, Verb::Get, name))
     }
 
@@ -22,13 +22,13 @@ impl Store {
 
     /// A page of objects.
     pub(crate) async fn list(&self, ctx: &RequestContext, options: ListOptions) -> Result<List, Status> {
-        let listed = self.served.storage.list(&self.scope(ctx), options).await;
+        let listed = self.storage.list(&self.scope(ctx), options).await;
         listed.map_err(|e| self.failed(e, Verb::List, ""))
     }
 
     /// Follows objects.
     pub(crate) async fn watch(&self, ctx: &RequestContext, options: WatchOptions) -> Result<WatchStream, Status> {
-        let watch = self.served.storage.watch(&self.scope(ctx), options).await;
+        let watch = self.storage.watch(&self.scope(ctx), options).await;
         watch.map_err(|e| self.failed(e, Verb::Watch, ""))
     }
 

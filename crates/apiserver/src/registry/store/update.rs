@@ -88,7 +88,7 @@ impl Store {
             }
             .boxed()
         };
-        let updated = self.served.storage.update(&self.key(attempt.ctx, name), options, &mut updater).await;
+        let updated = self.storage.update(&self.key(attempt.ctx, name), options, &mut updater).await;
         let updated = updated.map_err(|e| self.failed(e, Verb::Update, name))?;
         let (created, removed) = (matches!(updated, Updated::Created(_)), matches!(updated, Updated::Removed(_)));
         let object = self.present(&updated.into_entry())?;
@@ -104,7 +104,7 @@ impl Store {
     /// A dry run: everything but the write.
     async fn rehearse(&self, attempt: &Attempt<'_>, name: &str) -> Result<(Object, bool), Status> {
         let creates = attempt.change.creates() && matches!(attempt.view, View::Main) && self.served.resource.strategy.allow_create_on_update();
-        let old = match self.served.storage.get(&self.key(attempt.ctx, name), Freshness::Latest).await {
+        let old = match self.storage.get(&self.key(attempt.ctx, name), Freshness::Latest).await {
             Ok(entry) => Some(self.present(&entry)?),
             Err(Error::NotFound { .. }) if creates => None,
             Err(e) => return Err(self.failed(e, Verb::Update, name)),
@@ -137,6 +137,8 @@ impl Store {
         let Some(old) = old else { return self.decide_create(attempt, wanted).await };
         let mut obj = wanted;
         match_namespace(self.served.resource.namespaced, ctx.namespace(), &mut obj)?;
+        self.reset(ctx, attempt.view, &mut obj, &old);
+        self.attribute(ctx, &old, &mut obj);
         let mut attributes = self.attributes(ctx, Operation::Update, name, options);
         attributes.object = Some(obj);
         attributes.old_object = Some(old.clone());
@@ -212,20 +214,25 @@ impl Store {
         Ok(())
     }
 
-    fn prepare_changed(&self, ctx: &RequestContext, view: &View, obj: &mut Object, old: &Object) {
+    /// Takes back what the view may not change: nobody becomes its manager by trying.
+    fn reset(&self, ctx: &RequestContext, view: &View, obj: &mut Object, old: &Object) {
         let strategy = self.strategy(view);
         match view {
             View::Status => {
                 keep_all_but_status(obj, old);
                 strategy.prepare_for_status_update(ctx, obj, old);
             }
-            View::Main => {
-                if self.served.resource.has_status() && !strategy.keeps_status_on_update() {
-                    self.served.reset_status(obj, Some(old));
-                }
-                strategy.prepare_for_update(ctx, obj, old);
+            View::Main if self.served.resource.has_status() && !strategy.keeps_status_on_update() => {
+                self.served.reset_status(obj, Some(old));
             }
-            View::Other(_) => strategy.prepare_for_update(ctx, obj, old),
+            View::Main | View::Other(_) => {}
+        }
+    }
+
+    fn prepare_changed(&self, ctx: &RequestContext, view: &View, obj: &mut Object, old: &Object) {
+        self.reset(ctx, view, obj, old);
+        if !matches!(view, View::Status) {
+            self.strategy(view).prepare_for_update(ctx, obj, old);
         }
     }
 

@@ -1,0 +1,139 @@
+//! GET of a collection: cached bytes strung together, or rows, or metadata.
+
+use apimachinery::{selector, status::Status};
+use axum::response::Response;
+use bytes::Bytes;
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::{
+    Ask, options,
+    shape::{Include, list_meta, row, table, wrong_form},
+};
+use crate::{
+    negotiate::{Form, bytes_response, partial, value_response},
+    registry::store::Store,
+    storage::{Freshness, List, ListOptions, Predicate, Revision},
+};
+
+pub(super) async fn serve(ask: Ask) -> Result<Response, Status> {
+    let store = ask.store()?;
+    let options = list_options(&ask)?;
+    let list = store.list(&ask.ctx, options).await?;
+    render(&ask, &store, &list)
+}
+
+/// What the query asks of storage.
+pub(super) fn list_options(ask: &Ask) -> Result<ListOptions, Status> {
+    let query = options::list(&ask.query, false)?;
+    if !query.continue_token.is_empty() && !matches!(query.resource_version.as_str(), "" | "0") {
+        return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
+    }
+    Ok(ListOptions {
+        freshness: freshness(&query.resource_version, &query.version_match)?,
+        limit: query.limit,
+        continue_token: query.continue_token,
+        predicate: predicate(ask)?,
+    })
+}
+
+/// A whole answer from a page of objects.
+pub(super) fn render(ask: &Ask, store: &Store, list: &List) -> Result<Response, Status> {
+    let meta = list_meta(list.revision, &list.continue_token, list.remaining);
+    let negotiated = ask.negotiated;
+    if negotiated.form == Form::Object && negotiated.takes_bytes() && store.bytes_as_stored() {
+        return Ok(bytes_response(StatusCode::OK, negotiated, concatenate(ask, list, &meta)));
+    }
+    let resource = &ask.served.resource;
+    let objects = || list.items.iter().map(|entry| store.present(entry));
+    let value = match negotiated.form {
+        Form::Object => {
+            let typed = resource.definition.is_empty();
+            let items = objects().map(|o| o.map(|o| item(o, typed))).collect::<Result<Vec<_>, _>>()?;
+            json!({"kind": resource.list_kind, "apiVersion": resource.api_version(), "metadata": meta, "items": items})
+        }
+        Form::PartialList(version) => {
+            let items = objects().map(|o| o.map(|o| partial(&o, version))).collect::<Result<Vec<_>, _>>()?;
+            json!({"kind": "PartialObjectMetadataList", "apiVersion": format!("meta.k8s.io/{version}"), "metadata": meta, "items": items})
+        }
+        Form::Table(version) => {
+            let (strategy, include) = (&*resource.strategy, Include::of(ask)?);
+            let rows = objects().map(|o| o.map(|o| row(strategy, &o, ask.ctx.now, include, version))).collect::<Result<Vec<_>, _>>()?;
+            table(strategy, version, meta, rows, true)
+        }
+        Form::Partial(_) => return Err(wrong_form("PartialObjectMetadata", "the requested object is a list", &resource.list_kind)),
+    };
+    Ok(value_response(StatusCode::OK, negotiated, &value))
+}
+
+/// An item of a list: built-in kinds leave their type out.
+fn item(mut object: apimachinery::Object, typed: bool) -> Value {
+    if !typed {
+        object.0.remove("kind");
+        object.0.remove("apiVersion");
+    }
+    object.into_value()
+}
+
+fn concatenate(ask: &Ask, list: &List, meta: &Value) -> Bytes {
+    let resource = &ask.served.resource;
+    let typed = resource.definition.is_empty();
+    let size: usize = list.items.iter().map(|e| e.json().len() + 2).sum();
+    let mut out = Vec::with_capacity(size + 256);
+    let head = format!(r#"{{"kind":{:?},"apiVersion":{:?},"metadata":{meta},"items":["#, resource.list_kind, resource.api_version());
+    out.extend_from_slice(head.as_bytes());
+    for (at, entry) in list.items.iter().enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        if typed {
+            out.extend_from_slice(entry.json());
+        } else {
+            out.push(b'{');
+            out.extend_from_slice(entry.item_json());
+        }
+    }
+    out.extend_from_slice(b"]}\n");
+    out.into()
+}
+
+/// How fresh `resourceVersion` and `resourceVersionMatch` want a read. Errors: 400 for what is no version.
+pub(super) fn freshness(version: &str, version_match: &str) -> Result<Freshness, Status> {
+    Ok(match (version, version_match) {
+        ("", _) => Freshness::Latest,
+        ("0", _) => Freshness::Any,
+        (version, "Exact") => Freshness::Exact(revision(version)?),
+        (version, _) => Freshness::NotOlderThan(revision(version)?),
+    })
+}
+
+/// A resourceVersion as a number.
+pub(super) fn revision(version: &str) -> Result<Revision, Status> {
+    let error = || apimachinery::field::Error::invalid(&apimachinery::field::Path::new("resourceVersion"), version, "strconv.ParseUint: parsing \"".to_owned() + version + "\": invalid syntax");
+    version.parse().map_err(|_| Status::bad_request(format!("Invalid value: {}", error().body().trim_start_matches("Invalid value: "))))
+}
+
+/// The query's selectors. Errors: 400 for what cannot be parsed or selected on.
+pub(super) fn predicate(ask: &Ask) -> Result<Predicate, Status> {
+    let labels = ask.query("labelSelector").unwrap_or_default();
+    let labels = selector::label::Selector::parse(labels).map_err(|e| Status::bad_request(e.to_string()))?;
+    let fields = ask.query("fieldSelector").unwrap_or_default();
+    let fields = selector::field::Selector::parse(fields).map_err(|e| Status::bad_request(e.to_string()))?;
+    let known = ask.served.resource.strategy.field_labels();
+    for requirement in fields.requirements() {
+        let field = requirement.field.as_str();
+        if !matches!(field, "metadata.name" | "metadata.namespace") && !known.iter().any(|k| k == field) {
+            return Err(Status::bad_request(unknown_field(ask, field)));
+        }
+    }
+    Ok(Predicate { labels, fields })
+}
+
+fn unknown_field(ask: &Ask, field: &str) -> String {
+    let resource = &ask.served.resource;
+    if resource.strategy.field_labels().is_empty() {
+        return format!("{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"");
+    }
+    format!("field label not supported: {field}")
+}
+

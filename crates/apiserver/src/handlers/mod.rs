@@ -1,0 +1,154 @@
+//! From a request to its answer: finds the resource and verb, and hands over to one file per verb.
+
+mod ask;
+mod create;
+mod delete;
+mod delete_collection;
+pub(crate) mod discovery;
+mod get;
+mod list;
+mod nonresource;
+pub(crate) mod openapi;
+mod options;
+mod patch;
+mod scale;
+mod shape;
+mod subresource;
+mod update;
+mod watch;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use apimachinery::status::Status;
+use axum::{body::Body, extract::State, response::Response};
+use http::{Method, Request};
+
+pub(crate) use ask::Ask;
+
+use crate::{
+    negotiate::{Negotiated, Offer, negotiate, status_response},
+    registry::{Backing, catalog::Served},
+    request::RequestInfo,
+    server::Server,
+};
+
+/// Serves any request that passed the pipeline.
+pub(crate) async fn dispatch(State(server): State<Arc<Server>>, request: Request<Body>) -> Response {
+    let info = request.extensions().get::<RequestInfo>().cloned().unwrap_or_default();
+    if !info.is_resource {
+        return nonresource::serve(server, request, &info).await;
+    }
+    let Some(served) = find(&server, &info) else { return missing(&server, &info) };
+    let query = crate::request::parse_query(request.uri().query().unwrap_or_default());
+    let offer = if info.is_collection && served.resource.serves("watch") { Offer::Collection } else { Offer::Object };
+    let Some(route) = Route::of(&served, &info, request.method()) else {
+        return status_response(Negotiated::PLAIN, &Status::method_not_allowed());
+    };
+    let negotiated = match negotiate(request.headers(), &query, offer) {
+        Ok(negotiated) => negotiated,
+        Err(status) => return status_response(Negotiated::PLAIN, &status),
+    };
+    let ask = Ask::new(server, served, negotiated, query, request);
+    let run = route.run(ask);
+    // A write goes on when its client leaves: hooks must learn the outcome.
+    let answer = if matches!(info.verb, "get" | "list" | "watch") { run.await } else { detached(run).await };
+    answer.unwrap_or_else(|status| status_response(negotiated, &status))
+}
+
+async fn detached(run: impl Future<Output = Result<Response, Status>> + Send + 'static) -> Result<Response, Status> {
+    match tokio::spawn(run).await {
+        Ok(answer) => answer,
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        Err(error) => Err(Status::internal(error)),
+    }
+}
+
+fn find(server: &Server, info: &RequestInfo) -> Option<Arc<Served>> {
+    let served = server.hub.catalog.load().find(&info.group, &info.version, &info.resource)?.clone();
+    let resource = &served.resource;
+    // A namespace carries its own name as namespace; any other cluster-scoped resource has none.
+    let in_namespace = !info.namespace.is_empty() && resource.plural != "namespaces";
+    let fits = if resource.namespaced { in_namespace || info.is_collection } else { !in_namespace };
+    let known = info.subresource.is_empty() || resource.subresource(&info.subresource).is_some();
+    (fits && known).then_some(served)
+}
+
+fn missing(server: &Server, info: &RequestInfo) -> Response {
+    if server.hub.catalog.load().group(&info.group).is_none() {
+        return nonresource::page_not_found();
+    }
+    status_response(Negotiated::PLAIN, &Status::not_found_path())
+}
+
+/// What a method means at a path.
+enum Route {
+    Create,
+    Get,
+    List,
+    Watch,
+    Update,
+    Patch,
+    Delete,
+    DeleteCollection,
+    /// A subresource, or a resource that is computed.
+    Sub,
+}
+
+impl Route {
+    /// `None` where the method is not served there at all.
+    fn of(served: &Served, info: &RequestInfo, method: &Method) -> Option<Self> {
+        let resource = &served.resource;
+        if *method == Method::HEAD || info.verb.is_empty() {
+            return None;
+        }
+        if !info.subresource.is_empty() {
+            let verbs = resource.subresource(&info.subresource)?.verbs;
+            return verbs.contains(&info.verb).then_some(Self::Sub);
+        }
+        if !resource.serves(info.verb) || !Self::path_takes(resource.namespaced, info) {
+            return None;
+        }
+        if matches!(resource.backing, Backing::Call(_)) {
+            return Some(Self::Sub);
+        }
+        Some(match info.verb {
+            "create" => Self::Create,
+            "get" => Self::Get,
+            "list" => Self::List,
+            "watch" => Self::Watch,
+            "update" => Self::Update,
+            "patch" => Self::Patch,
+            "delete" => Self::Delete,
+            "deletecollection" => Self::DeleteCollection,
+            _ => return None,
+        })
+    }
+
+    /// Whether the verb goes with the path: creation to collections, updates to objects, all-namespaces paths only read.
+    fn path_takes(namespaced: bool, info: &RequestInfo) -> bool {
+        let across = namespaced && info.namespace.is_empty();
+        match info.verb {
+            "create" | "deletecollection" => info.is_collection && !across,
+            "list" => info.is_collection,
+            "watch" => true,
+            _ => !info.is_collection,
+        }
+    }
+
+    async fn run(self, ask: Ask) -> Result<Response, Status> {
+        match self {
+            Self::Create => create::serve(ask).await,
+            Self::Get => get::serve(ask).await,
+            Self::List => list::serve(ask).await,
+            Self::Watch => watch::serve(ask).await,
+            Self::Update => update::serve(ask).await,
+            Self::Patch => patch::serve(ask).await,
+            Self::Delete => delete::serve(ask).await,
+            Self::DeleteCollection => delete_collection::serve(ask).await,
+            Self::Sub => subresource::serve(ask).await,
+        }
+    }
+}

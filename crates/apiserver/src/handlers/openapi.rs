@@ -1,0 +1,125 @@
+//! `/openapi/v2` and `/openapi/v3`: documents over the catalog, built when first asked for and kept while they hold.
+
+use std::collections::BTreeMap;
+
+use apimachinery::status::Status;
+use axum::{body::Body, response::Response};
+use bytes::Bytes;
+use http::{HeaderValue, Request, StatusCode, header};
+use parking_lot::Mutex;
+
+use crate::{
+    negotiate::{Negotiated, bytes_response},
+    openapi::{Api, Item, Sub, document, index, swagger},
+    registry::{
+        Resource,
+        catalog::{Catalog, VersionEntry},
+    },
+    request::parse_query,
+};
+
+/// Documents built so far, by path, each with the hash of what it was built from.
+#[derive(Default)]
+pub(crate) struct Documents(Mutex<BTreeMap<String, (String, Bytes)>>);
+
+impl Documents {
+    /// Serves a path below `/openapi`; `None` where nothing lives there.
+    pub(crate) fn serve(&self, catalog: &Catalog, request: &Request<Body>) -> Option<Result<Response, Status>> {
+        let apis = apis(catalog);
+        let path = request.uri().path();
+        match path.strip_prefix("/openapi/")?.trim_end_matches('/') {
+            "v3" => Some(Ok(bytes_response(StatusCode::OK, Negotiated::PLAIN, index(&apis).into()))),
+            "v2" => {
+                let hash = apis.iter().map(Api::hash).collect::<String>();
+                let bytes = self.built("v2", &hash, || swagger(&apis));
+                Some(Ok(answer(request, &short(&hash), bytes)))
+            }
+            rest => {
+                let document_path = rest.strip_prefix("v3/")?;
+                let hash = apis.iter().find(|api| api.path() == document_path).map(Api::hash);
+                let (bytes, hash) = match hash {
+                    Some(hash) => (self.built(document_path, &hash, || document(&apis, document_path).map(|d| d.0).unwrap_or_default()), hash),
+                    None => document(&apis, document_path).map(|(bytes, hash)| (bytes.into(), hash))?,
+                };
+                Some(Ok(moved(request, document_path, &hash).unwrap_or_else(|| answer(request, &hash, bytes))))
+            }
+        }
+    }
+
+    fn built(&self, path: &str, hash: &str, build: impl FnOnce() -> Vec<u8>) -> Bytes {
+        if let Some((_, bytes)) = self.0.lock().get(path).filter(|(known, _)| known == hash) {
+            return bytes.clone();
+        }
+        let bytes: Bytes = build().into();
+        self.0.lock().insert(path.to_owned(), (hash.to_owned(), bytes.clone()));
+        bytes
+    }
+}
+
+fn short(hashes: &str) -> String {
+    use sha2::{Digest, Sha256};
+    Sha256::digest(hashes).iter().map(|b| format!("{b:02X}")).collect()
+}
+
+/// A client that names an outdated hash is sent to the present one.
+fn moved(request: &Request<Body>, path: &str, hash: &str) -> Option<Response> {
+    let query = parse_query(request.uri().query().unwrap_or_default());
+    let (_, named) = query.into_iter().find(|(k, v)| k == "hash" && !v.is_empty())?;
+    if named == hash {
+        return None;
+    }
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::MOVED_PERMANENTLY;
+    response.headers_mut().insert(header::LOCATION, HeaderValue::from_str(&format!("/openapi/v3/{path}?hash={hash}")).ok()?);
+    Some(response)
+}
+
+fn answer(request: &Request<Body>, hash: &str, bytes: Bytes) -> Response {
+    let tag = format!("\"{hash}\"");
+    if request.headers().get(header::IF_NONE_MATCH).and_then(|v| v.to_str().ok()) == Some(tag.as_str()) {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        return response;
+    }
+    let immutable = request.uri().query().is_some_and(|q| q.contains("hash="));
+    let mut response = bytes_response(StatusCode::OK, Negotiated::PLAIN, bytes);
+    let headers = response.headers_mut();
+    if let Ok(tag) = HeaderValue::from_str(&tag) {
+        headers.insert(header::ETAG, tag);
+    }
+    headers.insert(header::VARY, HeaderValue::from_static("Accept"));
+    if immutable {
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
+    }
+    response
+}
+
+/// What the catalog serves, as documents need it.
+pub(crate) fn apis(catalog: &Catalog) -> Vec<Api> {
+    let versions = |group: &str, versions: &[VersionEntry]| -> Vec<Api> {
+        let api = |v: &VersionEntry| Api {
+            group: group.to_owned(),
+            version: v.version.clone(),
+            resources: v.resources.iter().map(|s| item(&s.resource)).collect(),
+        };
+        versions.iter().map(api).collect()
+    };
+    catalog.groups().iter().flat_map(|g| versions(&g.name, &g.versions)).collect()
+}
+
+fn item(resource: &Resource) -> Item {
+    let subs = resource.subresources.iter().map(|s| Sub {
+        name: s.name.to_owned(),
+        verbs: s.verbs.iter().map(|v| (*v).to_owned()).collect(),
+        gvk: s.kind.clone(),
+    });
+    Item {
+        plural: resource.plural.clone(),
+        gvk: resource.gvk(),
+        definition: resource.definition.clone(),
+        namespaced: resource.namespaced,
+        verbs: resource.verbs.iter().map(|v| (*v).to_owned()).collect(),
+        subresources: subs.collect(),
+        custom: resource.custom_schema.clone(),
+    }
+}

@@ -1,0 +1,150 @@
+//! `/scale`: `autoscaling/v1 Scale` over the fields a scalable kind keeps.
+
+use std::sync::Arc;
+
+use apimachinery::{
+    Object,
+    field::{Error, Path},
+    gvk::{GroupKind, GroupVersionKind},
+    schema::Schema,
+    selector::label,
+    status::Status,
+};
+use axum::response::Response;
+use bytes::Bytes;
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::{Ask, options, patch, update::check_name};
+use crate::{
+    registry::{
+        ScalePaths,
+        codec::Expect,
+        store::{Change, View},
+    },
+    request::RequestContext,
+    schema,
+};
+
+const DEFINITION: &str = "io.k8s.api.autoscaling.v1.Scale";
+
+fn gvk() -> GroupVersionKind {
+    GroupVersionKind::new("autoscaling", "v1", "Scale")
+}
+
+pub(super) async fn serve(mut ask: Ask, paths: ScalePaths) -> Result<Response, Status> {
+    let name = ask.ctx.info.name.clone();
+    let schema = schema::builtin(DEFINITION);
+    if ask.ctx.verb() == "get" {
+        let object = ask.store()?.get_object(&ask.ctx, &name).await?;
+        return Ok(ask.plain(StatusCode::OK, &scale_of(&object, &paths).value()));
+    }
+    let patching = ask.ctx.verb() == "patch";
+    let options = options::write(&ask.query, if patching { "PatchOptions" } else { "UpdateOptions" }, patching.then_some(false))?;
+    ask.ctx.dry_run = options.dry_run;
+    let wish = if patching {
+        let kind = patch::Kind::of(&ask)?;
+        Wish::Patch(ask.ctx.clone(), kind, ask.body().await?)
+    } else {
+        let mut scale = ask.object(&Expect { gvk: gvk(), schema: &schema, strategy: None }).await?;
+        check_name(&mut scale, &name)?;
+        Wish::Replace(scale)
+    };
+    let change = Rescale { paths: paths.clone(), schema, wish };
+    let (object, _) = ask.store()?.update(&ask.ctx, &name, &change, &View::Main, &options.value).await?;
+    Ok(ask.plain(StatusCode::OK, &scale_of(&object, &paths).value()))
+}
+
+/// The Scale an object shows.
+fn scale_of(object: &Object, paths: &ScalePaths) -> Object {
+    let mut scale = Object::new(&gvk());
+    for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        if let Some(value) = object.meta().get(field) {
+            scale.meta_mut().insert(field.into(), value.clone());
+        }
+    }
+    let number = |pointer: &str| object.pointer(pointer).and_then(Value::as_i64).unwrap_or_default();
+    let replicas = number(&paths.spec_replicas);
+    scale.0.insert("spec".into(), if replicas == 0 { json!({}) } else { json!({"replicas": replicas}) });
+    let mut status = json!({"replicas": number(&paths.status_replicas)});
+    if let Some(text) = paths.selector.as_ref().and_then(|p| object.pointer(p)).map(selector_text).filter(|t| !t.is_empty()) {
+        status["selector"] = text.into();
+    }
+    scale.0.insert("status".into(), status);
+    scale
+}
+
+/// A selector as text, whatever form the kind keeps it in.
+fn selector_text(selector: &Value) -> String {
+    match selector {
+        Value::String(text) => text.clone(),
+        Value::Object(map) if map.values().all(Value::is_string) => {
+            map.iter().map(|(k, v)| format!("{k}={}", v.as_str().unwrap_or_default())).collect::<Vec<_>>().join(",")
+        }
+        other => label::Selector::from_label_selector(other).map(|s| s.to_string()).unwrap_or_default(),
+    }
+}
+
+enum Wish {
+    Replace(Object),
+    Patch(RequestContext, patch::Kind, Bytes),
+}
+
+/// A new number of replicas for the stored object.
+struct Rescale {
+    paths: ScalePaths,
+    schema: Arc<Schema>,
+    wish: Wish,
+}
+
+impl Rescale {
+    fn wanted(&self, current: &Object) -> Result<Object, Status> {
+        match &self.wish {
+            Wish::Replace(scale) => Ok(scale.clone()),
+            Wish::Patch(ctx, kind, bytes) => {
+                let expect = Expect { gvk: gvk(), schema: &self.schema, strategy: None };
+                let mut scale = patch::patched(ctx, &expect, *kind, &scale_of(current, &self.paths).value(), bytes)?;
+                check_name(&mut scale, current.name())?;
+                Ok(scale)
+            }
+        }
+    }
+}
+
+impl Change for Rescale {
+    fn apply(&self, current: Option<&Object>) -> Result<Object, Status> {
+        let Some(current) = current else { return Err(Status::internal("a scale has no object")) };
+        let scale = self.wanted(current)?;
+        let replicas = scale.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or_default();
+        if replicas < 0 {
+            let error = Error::invalid(&Path::new("spec").child("replicas"), replicas, "must be greater than or equal to 0");
+            return Err(Status::invalid(&GroupKind::new("autoscaling", "Scale"), scale.name(), vec![error]));
+        }
+        let mut object = current.clone();
+        set(&mut object, &self.paths.spec_replicas, replicas.into());
+        object.set_resource_version(scale.resource_version());
+        Ok(object)
+    }
+
+    fn expected_uid(&self) -> Option<String> {
+        match &self.wish {
+            Wish::Replace(scale) if !scale.uid().is_empty() => Some(scale.uid().to_owned()),
+            _ => None,
+        }
+    }
+}
+
+/// Sets a value at a pointer, making the objects on the way.
+fn set(object: &mut Object, pointer: &str, value: Value) {
+    let mut at = &mut object.0;
+    let mut parts = pointer.trim_start_matches('/').split('/').peekable();
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            at.insert(part.into(), value);
+            return;
+        }
+        let next = at.entry(part).or_insert_with(|| json!({}));
+        let Some(map) = next.as_object_mut() else { return };
+        at = map;
+    }
+}

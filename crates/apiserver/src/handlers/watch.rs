@@ -1,0 +1,161 @@
+//! Watches: one line of JSON per event, until the client goes, time is up or history is gone.
+
+use std::{sync::Arc, time::Duration};
+
+use apimachinery::{Object, status::Status};
+use axum::{body::Body, response::Response};
+use bytes::Bytes;
+use futures::StreamExt;
+use http::{HeaderValue, header};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::{
+    Ask,
+    list::{predicate, revision},
+    options,
+    shape::{Include, row, table},
+};
+use crate::{
+    negotiate::{Form, partial},
+    registry::{Resource, store::Store},
+    storage::{self, Event, Verb, WatchItem, WatchOptions, WatchStart},
+};
+
+/// The annotation of the bookmark that closes the initial events.
+const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
+
+pub(super) async fn serve(ask: Ask) -> Result<Response, Status> {
+    let query = options::list(&ask.query, true)?;
+    let store = ask.store()?;
+    let mut predicate = predicate(&ask)?;
+    if !ask.ctx.info.is_collection {
+        // The old /watch/ paths name one object.
+        predicate.fields = apimachinery::selector::field::Selector::equal("metadata.name", &ask.ctx.info.name);
+    }
+    let start = match query.resource_version.as_str() {
+        "" => WatchStart::Latest,
+        "0" => WatchStart::Any,
+        version => WatchStart::After(revision(version)?),
+    };
+    let options = WatchOptions { start, initial_events: query.initial_events, bookmarks: query.bookmarks, predicate };
+    let events = store.watch(&ask.ctx, options).await?;
+    let until = Instant::now() + lifetime(&ask, query.timeout_seconds);
+    let shutdown = ask.server.shutdown.clone();
+    let mut encoder = Encoder::new(&ask, store)?;
+    let ended = async move {
+        tokio::select! {
+            () = tokio::time::sleep_until(until) => {}
+            () = shutdown.cancelled() => {}
+        }
+    };
+    let frames = events.take_until(Box::pin(ended)).map(move |item| encoder.frame(item));
+    // An error is the last event of a watch.
+    let frames = frames.scan(false, |done, (bytes, last)| {
+        let out = (!*done).then_some(bytes);
+        *done |= last;
+        std::future::ready(out)
+    });
+    let mut response = Response::new(Body::from_stream(frames.map(Ok::<_, std::convert::Infallible>)));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    Ok(response)
+}
+
+/// As asked for, else `--min-request-timeout` and up to twice that, so that watches do not all end together.
+fn lifetime(ask: &Ask, seconds: Option<u64>) -> Duration {
+    match seconds {
+        Some(seconds) if seconds > 0 => Duration::from_secs(seconds),
+        _ => ask.server.min_request_timeout.mul_f64(1.0 + rand::random::<f64>()),
+    }
+}
+
+/// Encodes items in one form.
+struct Encoder {
+    store: Store,
+    resource: Arc<Resource>,
+    form: Form,
+    include: Include,
+    as_stored: bool,
+    /// Columns go with the first event only.
+    columns_sent: bool,
+    now: Box<dyn Fn() -> jiff::Timestamp + Send>,
+}
+
+impl Encoder {
+    fn new(ask: &Ask, store: Store) -> Result<Self, Status> {
+        let clock = ask.server.clock.clone();
+        Ok(Self {
+            as_stored: ask.negotiated.form == Form::Object && store.bytes_as_stored(),
+            resource: ask.served.resource.clone(),
+            form: ask.negotiated.form,
+            include: Include::of(ask)?,
+            columns_sent: false,
+            now: Box::new(move || clock.now()),
+            store,
+        })
+    }
+
+    /// The bytes of one item, and whether it is the last.
+    fn frame(&mut self, item: storage::Result<WatchItem>) -> (Bytes, bool) {
+        let encoded = match item {
+            Ok(WatchItem::Event(event)) => self.event(&event),
+            Ok(WatchItem::Bookmark { revision, initial_events_end }) => self.bookmark(revision, initial_events_end),
+            Err(error) => Err(error.into_status(Verb::Watch, &self.resource.group_resource(), "")),
+        };
+        match encoded {
+            Ok(bytes) => (bytes, false),
+            Err(status) => (line("ERROR", &serde_json::to_value(&status).unwrap_or_default()), true),
+        }
+    }
+
+    fn event(&mut self, event: &Event) -> Result<Bytes, Status> {
+        if self.as_stored {
+            return Ok(event.frame());
+        }
+        if let Form::Table(_) = self.form {
+            // Ages differ by the time of sending, columns by place in the stream: encoded per watch.
+            let value = self.shape(&self.store.present(event.entry())?);
+            self.columns_sent = true;
+            return Ok(line(event.kind.as_str(), &value));
+        }
+        let form = format!("{:?} {:?}", self.form, self.resource);
+        event.encoded(&form, |event| Ok(line(event.kind.as_str(), &self.shape(&self.store.present(event.entry())?))))
+    }
+
+    fn bookmark(&mut self, revision: u64, initial_events_end: bool) -> Result<Bytes, Status> {
+        let mut object = Object::new(&self.resource.gvk());
+        object.set_resource_version(&revision.to_string());
+        if initial_events_end {
+            object.set_annotation(INITIAL_EVENTS_END, "true");
+        }
+        let value = match self.form {
+            Form::Table(version) => {
+                let strategy = &*self.resource.strategy;
+                let rows = vec![row(strategy, &object, (self.now)(), self.include, version)];
+                table(strategy, version, json!({"resourceVersion": revision.to_string()}), rows, !self.columns_sent)
+            }
+            _ => self.shape(&object),
+        };
+        Ok(line("BOOKMARK", &value))
+    }
+
+    fn shape(&self, object: &Object) -> Value {
+        match self.form {
+            Form::Object => object.value(),
+            Form::Partial(version) | Form::PartialList(version) => partial(object, version),
+            Form::Table(version) => {
+                let strategy = &*self.resource.strategy;
+                let rows = vec![row(strategy, object, (self.now)(), self.include, version)];
+                table(strategy, version, json!({"resourceVersion": object.resource_version()}), rows, !self.columns_sent)
+            }
+        }
+    }
+}
+
+fn line(kind: &str, object: &Value) -> Bytes {
+    let mut out = json!({"type": kind, "object": object}).to_string();
+    out.push('\n');
+    out.into()
+}
+

@@ -1,0 +1,122 @@
+//! HTTPS to kubelets, with the server's own client certificate.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use anyhow::Context as _;
+use apimachinery::status::Status;
+use async_trait::async_trait;
+use axum::body::Body;
+use http::{Request, Response, header};
+use hyper_util::rt::TokioIo;
+use rustls::{
+    ClientConfig, DigitallySignedStruct, SignatureScheme,
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
+};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use crate::{Config, registry::Kubelet};
+
+/// Connecting may take this long.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// Opens one connection a request: these are streams that live long, or rare.
+pub(crate) struct KubeletClient {
+    tls: TlsConnector,
+}
+
+impl KubeletClient {
+    /// From `--kubelet-client-certificate`, `--kubelet-client-key` and `--kubelet-certificate-authority`.
+    pub(crate) fn from_config(config: &Config) -> anyhow::Result<Self> {
+        let builder = ClientConfig::builder();
+        let builder = match &config.kubelet_certificate_authority {
+            Some(ca) => builder.with_root_certificates(component::tls::roots(ca)?),
+            None => {
+                let provider = CryptoProvider::get_default().context("no crypto provider is installed")?.clone();
+                builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
+            }
+        };
+        let mut tls = match (&config.kubelet_client_certificate, &config.kubelet_client_key) {
+            (Some(certificate), Some(key)) => with_identity(builder, certificate, key)?,
+            _ => builder.with_no_client_auth(),
+        };
+        tls.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Self { tls: TlsConnector::from(Arc::new(tls)) })
+    }
+
+    async fn connect(&self, host: &str, port: u16) -> Result<tokio_rustls::client::TlsStream<TcpStream>, String> {
+        let name = ServerName::try_from(host.to_owned()).map_err(|e| e.to_string())?;
+        let connecting = async {
+            let stream = TcpStream::connect((host, port)).await?;
+            self.tls.connect(name, stream).await
+        };
+        match tokio::time::timeout(CONNECT, connecting).await {
+            Ok(Ok(stream)) => Ok(stream),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err("i/o timeout".to_owned()),
+        }
+    }
+
+    async fn send(&self, host: &str, port: u16, mut request: Request<Body>) -> Result<Response<Body>, String> {
+        let stream = self.connect(host, port).await.map_err(|e| format!("dial tcp {host}:{port}: {e}"))?;
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|e| e.to_string())?;
+        tokio::spawn(async move {
+            if let Err(error) = connection.with_upgrades().await {
+                tracing::debug!(%error, "connection to a kubelet ended");
+            }
+        });
+        let authority = format!("{host}:{port}").parse().map_err(|e| format!("{e}"))?;
+        request.headers_mut().insert(header::HOST, authority);
+        let response = sender.send_request(request).await.map_err(|e| e.to_string())?;
+        Ok(response.map(Body::new))
+    }
+}
+
+fn with_identity(
+    builder: rustls::ConfigBuilder<ClientConfig, rustls::client::WantsClientCert>,
+    certificate: &Path,
+    key: &Path,
+) -> anyhow::Result<ClientConfig> {
+    let (chain, key) = (component::tls::certificates(certificate)?, component::tls::private_key(key)?);
+    builder.with_client_auth_cert(chain, key).context("use the kubelet client certificate")
+}
+
+#[async_trait]
+impl Kubelet for KubeletClient {
+    async fn get(&self, host: &str, port: u16, path_and_query: &str) -> Result<Response<Body>, Status> {
+        let request = Request::get(path_and_query).body(Body::empty()).map_err(Status::internal)?;
+        let sent = self.send(host, port, request).await;
+        sent.map_err(|e| Status::internal(format!("Get \"https://{host}:{port}{path_and_query}\": {e}")))
+    }
+}
+
+/// Without `--kubelet-certificate-authority` any kubelet is believed, as upstream does: they sign their own certificates.
+#[derive(Debug)]
+struct AnyCertificate(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _leaf: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _name: &ServerName<'_>,
+        _ocsp: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(&self, message: &[u8], cert: &CertificateDer<'_>, dss: &DigitallySignedStruct) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(&self, message: &[u8], cert: &CertificateDer<'_>, dss: &DigitallySignedStruct) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,37 @@
+//! Finds the caller; 401 for bad credentials, and for none where anonymous requests are off.
+
+use std::sync::Arc;
+
+use apimachinery::status::Status;
+use axum::{
+    extract::{Request, State},
+    middleware::Next,
+    response::Response,
+};
+use http::header;
+
+use crate::{
+    loopback::InProcess,
+    negotiate::{Negotiated, status_response},
+    request::UserInfo,
+    server::Server,
+};
+
+pub(super) async fn layer(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let user = match parts.extensions.get::<InProcess>() {
+        Some(InProcess(user)) => Some(user.clone()),
+        None => match server.authenticator.authenticate(&parts).await {
+            Ok(found) => found.or_else(|| server.anonymous.then(UserInfo::anonymous)),
+            Err(error) => {
+                tracing::debug!(%error, "authentication failed");
+                None
+            }
+        },
+    };
+    let Some(user) = user else { return status_response(Negotiated::PLAIN, &Status::unauthorized("Unauthorized")) };
+    // Nothing below needs the credentials, and logs must not see them.
+    parts.headers.remove(header::AUTHORIZATION);
+    parts.extensions.insert(user);
+    next.run(Request::from_parts(parts, body)).await
+}

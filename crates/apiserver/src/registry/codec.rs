@@ -1,0 +1,126 @@
+//! Request bodies into objects: type meta, schema, strictness, defaults; errors in upstream's words.
+
+use apimachinery::{
+    Object,
+    gvk::GroupVersionKind,
+    raw::{self, Node},
+    schema::Schema,
+    status::Status,
+};
+use serde_json::Value;
+
+use super::{Strategy, catalog::Served};
+use crate::{
+    negotiate::BodyKind,
+    request::{FieldValidation, RequestContext},
+};
+
+/// What a body is to be read as.
+pub(crate) struct Expect<'a> {
+    /// Kind a body without type meta has, and every other must have.
+    pub(crate) gvk: GroupVersionKind,
+    /// Its schema.
+    pub(crate) schema: &'a Schema,
+    /// Defaults across fields.
+    pub(crate) strategy: Option<&'a dyn Strategy>,
+}
+
+impl Served {
+    /// What bodies for the resource itself are read as.
+    pub(crate) fn expect(&self) -> Expect<'_> {
+        Expect { gvk: self.resource.gvk(), schema: &self.schema, strategy: Some(&*self.resource.strategy) }
+    }
+}
+
+/// Reads a body as an object, defaulted. Errors: 400.
+pub(crate) fn decode(ctx: &RequestContext, expect: &Expect<'_>, kind: BodyKind, bytes: &[u8]) -> Result<Object, Status> {
+    let unrecognized = |why: String| {
+        Status::bad_request(format!("the object provided is unrecognized (must be of type {}): {why} ({})", expect.gvk.kind, summary(bytes)))
+    };
+    let node = parse(kind, bytes).map_err(|e| unrecognized(format!("{}{e}", if kind == BodyKind::Json { "couldn't get version/kind; json parse error: " } else { "" })))?;
+    let (api_version, own_kind) = node.type_meta().map_err(|e| unrecognized(e.to_string()))?;
+    let gvk = actual(expect, api_version, own_kind).map_err(unrecognized)?;
+    let cannot = |why: String| Status::bad_request(format!("{} in version {:?} cannot be handled as a {}: {why}", gvk.kind, gvk.version, expect.gvk.kind));
+    if gvk.kind != expect.gvk.kind {
+        return Err(cannot(unregistered(expect, &gvk.api_version(), &gvk.kind)));
+    }
+    if gvk.group_version() != expect.gvk.group_version() {
+        let text = format!("the API version in the data ({}) does not match the expected API version ({})", gvk.api_version(), expect.gvk.api_version());
+        return Err(Status::bad_request(text));
+    }
+    let decoded = expect.schema.decode(&node).map_err(|e| cannot(e.to_string()))?;
+    let mut strict = decoded.strict;
+    if kind == BodyKind::Yaml {
+        // The YAML reader reports duplicates itself.
+        strict.dedup();
+    }
+    complain(ctx, strict, |text| cannot(format!("strict decoding error: {text}")))?;
+    Ok(finish(expect, decoded.value))
+}
+
+/// Warns of or refuses what strict decoding found.
+pub(crate) fn complain(ctx: &RequestContext, strict: Vec<String>, refuse: impl FnOnce(String) -> Status) -> Result<(), Status> {
+    match ctx.field_validation {
+        _ if strict.is_empty() => Ok(()),
+        FieldValidation::Ignore => Ok(()),
+        FieldValidation::Warn => {
+            strict.into_iter().for_each(|text| ctx.warn(text));
+            Ok(())
+        }
+        FieldValidation::Strict => Err(refuse(strict.join(", "))),
+    }
+}
+
+/// Type meta and defaults.
+pub(crate) fn finish(expect: &Expect<'_>, mut value: Value) -> Object {
+    expect.schema.default(&mut value);
+    let mut object = Object::from_value(value).unwrap_or_default();
+    object.set_gvk(&expect.gvk);
+    if !object.0.contains_key("metadata") {
+        object.0.insert("metadata".into(), Value::Object(serde_json::Map::new()));
+    }
+    if let Some(strategy) = expect.strategy {
+        strategy.default(&mut object);
+    }
+    object
+}
+
+/// A document in either encoding.
+pub(crate) fn parse(kind: BodyKind, bytes: &[u8]) -> Result<Node<'_>, String> {
+    match kind {
+        BodyKind::Json => raw::parse_json(bytes).map_err(|e| e.to_string()),
+        BodyKind::Yaml => {
+            let text = std::str::from_utf8(bytes).map_err(|_| "yaml: invalid leading UTF-8 octet".to_owned())?;
+            raw::parse_yaml(text).map_err(|e| e.to_string())
+        }
+    }
+}
+
+fn actual(expect: &Expect<'_>, api_version: &str, kind: &str) -> Result<GroupVersionKind, String> {
+    let kind = if kind.is_empty() { &expect.gvk.kind } else { kind };
+    if api_version.is_empty() {
+        return Ok(GroupVersionKind::new(&expect.gvk.group, &expect.gvk.version, kind));
+    }
+    GroupVersionKind::from_api_version(api_version, kind).map_err(|e| e.to_string())
+}
+
+/// Why a body of another kind than expected cannot be read.
+pub(crate) fn unregistered(expect: &Expect<'_>, api_version: &str, kind: &str) -> String {
+    let version = api_version.rsplit('/').next().unwrap_or_default();
+    let package = match expect.gvk.group.split('.').next().unwrap_or_default() {
+        "" => "core",
+        first => first,
+    };
+    format!("converting ({version}.{kind}) to ({package}.{}): unknown conversion", expect.gvk.kind)
+}
+
+/// The beginning of a body, as error texts show it.
+fn summary(bytes: &[u8]) -> String {
+    const MAX: usize = 30;
+    let (head, more) = if bytes.len() > MAX { (&bytes[..MAX], " ...") } else { (bytes, "") };
+    match bytes.first() {
+        None => "<empty>".into(),
+        Some(b'{') => format!("{}{more}", String::from_utf8_lossy(head)),
+        Some(_) => format!("{}{more}", head.iter().map(|b| format!("{b:02x}")).collect::<String>()),
+    }
+}
