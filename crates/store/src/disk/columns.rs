@@ -1,0 +1,223 @@
+//! Every column family and every key layout; nowhere else.
+//!
+//! `kv/` holds each live key once, newest version with its value, in [`Column::Current`]: a range of the present is
+//! one scan without garbage. A version that is superseded moves to [`Column::Past`] with the revision that ended
+//! it, so a range of the past is one scan of each, and [`Column::History`] names, per revision, the keys it
+//! touched and the versions it ended: watchers catch up and compaction cleans up by walking it.
+
+use super::{Error, Result};
+use bytes::{BufMut, Bytes, BytesMut};
+
+/// A column family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Column {
+    /// `kv/`: names in [`meta`] → their values.
+    Meta,
+    /// `kv/`: key → record of the live version.
+    Current,
+    /// `kv/`: [`past_key`] → the revision that ended it ([`revision_key`] form), then the record.
+    Past,
+    /// `kv/`: [`history_key`] → what happened to which key.
+    History,
+    /// `kv/`: [`lease_key`] → the lease.
+    Lease,
+    /// `kv/`: [`lease_key`] and key → nothing; which keys a lease holds.
+    LeaseItem,
+    /// `kv/`: member (u64) and kind (u32) → nothing; raised alarms.
+    Alarm,
+    /// `kv/`: member (u64) → its published attributes.
+    Member,
+    /// `raft/`: log index (u64) → entry.
+    RaftLog,
+    /// `raft/`: name → vote, committed, purged, member identity.
+    RaftMeta,
+}
+
+impl Column {
+    /// The columns of the `kv/` database.
+    pub const KV: [Column; 8] = [
+        Column::Meta,
+        Column::Current,
+        Column::Past,
+        Column::History,
+        Column::Lease,
+        Column::LeaseItem,
+        Column::Alarm,
+        Column::Member,
+    ];
+
+    /// The columns of the `raft/` database.
+    pub const RAFT: [Column; 2] = [Column::RaftLog, Column::RaftMeta];
+
+    /// Its name on disk.
+    pub fn name(self) -> &'static str {
+        match self {
+            Column::Meta => "meta",
+            Column::Current => "current",
+            Column::Past => "past",
+            Column::History => "history",
+            Column::Lease => "lease",
+            Column::LeaseItem => "lease_item",
+            Column::Alarm => "alarm",
+            Column::Member => "member",
+            Column::RaftLog => "raft_log",
+            Column::RaftMeta => "raft_meta",
+        }
+    }
+}
+
+/// Names in [`Column::Meta`].
+pub mod meta {
+    /// Newest revision, i64.
+    pub const REVISION: &[u8] = b"revision";
+    /// Oldest readable revision, i64.
+    pub const COMPACTED: &[u8] = b"compacted";
+    /// Up to here superseded versions are removed from disk, i64.
+    pub const SCRUBBED: &[u8] = b"scrubbed";
+    /// Log position of the last applied entry, as the raft layer writes it.
+    pub const APPLIED: &[u8] = b"applied";
+    /// Membership as of the applied position, as the raft layer writes it.
+    pub const MEMBERSHIP: &[u8] = b"membership";
+    /// Version all members speak.
+    pub const CLUSTER_VERSION: &[u8] = b"cluster_version";
+}
+
+/// A revision as a key or value that sorts by number.
+pub fn revision_key(revision: i64) -> [u8; 8] {
+    (revision as u64).to_be_bytes()
+}
+
+/// Reads [`revision_key`].
+pub fn read_revision(column: Column, bytes: &[u8]) -> Result<i64> {
+    let bytes = bytes.try_into().map_err(|_| Error::Corrupt { column, what: "a revision is 8 bytes" })?;
+    Ok(u64::from_be_bytes(bytes) as i64)
+}
+
+/// Key of a history row: revision, then the place of the change within it.
+pub fn history_key(revision: i64, sub: u32) -> [u8; 12] {
+    let mut key = [0; 12];
+    key[..8].copy_from_slice(&revision_key(revision));
+    key[8..].copy_from_slice(&sub.to_be_bytes());
+    key
+}
+
+/// Revision of a history row's key.
+pub fn read_history_key(key: &[u8]) -> Result<i64> {
+    match key.split_first_chunk::<8>() {
+        Some((revision, sub)) if sub.len() == 4 => Ok(u64::from_be_bytes(*revision) as i64),
+        _ => Err(Error::Corrupt { column: Column::History, what: "a key is 12 bytes" }),
+    }
+}
+
+/// Appends a key so that it sorts as itself and ends recognisably: 0 becomes 0 255, the end is 0 0.
+fn put_escaped(out: &mut BytesMut, key: &[u8]) {
+    for part in key.split_inclusive(|&byte| byte == 0) {
+        out.put_slice(part);
+        if part.ends_with(&[0]) {
+            out.put_u8(255);
+        }
+    }
+    out.put_slice(&[0, 0]);
+}
+
+/// First key in [`Column::Past`] of any version of `key`, and of keys after it.
+pub fn past_prefix(key: &[u8]) -> Bytes {
+    let mut out = BytesMut::with_capacity(key.len() + 10);
+    put_escaped(&mut out, key);
+    out.freeze()
+}
+
+/// Key in [`Column::Past`] of the version of `key` written at `revision`.
+pub fn past_key(key: &[u8], revision: i64) -> Bytes {
+    let mut out = BytesMut::with_capacity(key.len() + 10);
+    put_escaped(&mut out, key);
+    out.put_slice(&revision_key(revision));
+    out.freeze()
+}
+
+/// Splits [`past_key`] into key and revision.
+pub fn read_past_key(bytes: &[u8]) -> Result<(Bytes, i64)> {
+    let corrupt = |what| Error::Corrupt { column: Column::Past, what };
+    let mut key = BytesMut::with_capacity(bytes.len());
+    let mut rest = bytes;
+    loop {
+        let zero = rest.iter().position(|&byte| byte == 0).ok_or(corrupt("a key has an end"))?;
+        key.put_slice(&rest[..zero]);
+        match rest.get(zero + 1) {
+            Some(255) => key.put_u8(0),
+            Some(0) => {
+                let revision = read_revision(Column::Past, &rest[zero + 2..])?;
+                return Ok((key.freeze(), revision));
+            }
+            _ => return Err(corrupt("a zero byte is escaped")),
+        }
+        rest = &rest[zero + 2..];
+    }
+}
+
+/// Key of a lease: sorts by number, as unsigned.
+pub fn lease_key(id: i64) -> [u8; 8] {
+    (id as u64).to_be_bytes()
+}
+
+/// Reads [`lease_key`] from the front of `bytes`; the rest is a key it holds.
+pub fn read_lease_key(column: Column, bytes: &[u8]) -> Result<(i64, &[u8])> {
+    let (id, rest) = bytes.split_first_chunk().ok_or(Error::Corrupt { column, what: "a lease is 8 bytes" })?;
+    Ok((u64::from_be_bytes(*id) as i64, rest))
+}
+
+/// Key in [`Column::LeaseItem`].
+pub fn lease_item_key(id: i64, key: &[u8]) -> Bytes {
+    let mut out = BytesMut::with_capacity(8 + key.len());
+    out.put_slice(&lease_key(id));
+    out.put_slice(key);
+    out.freeze()
+}
+
+/// Key in [`Column::Alarm`].
+pub fn alarm_key(member: u64, kind: i32) -> [u8; 12] {
+    let mut key = [0; 12];
+    key[..8].copy_from_slice(&member.to_be_bytes());
+    key[8..].copy_from_slice(&(kind as u32).to_be_bytes());
+    key
+}
+
+/// Member and kind of an [`alarm_key`].
+pub fn read_alarm_key(bytes: &[u8]) -> Result<(u64, i32)> {
+    let corrupt = Error::Corrupt { column: Column::Alarm, what: "a key is 12 bytes" };
+    let (member, kind) = bytes.split_first_chunk::<8>().ok_or(corrupt)?;
+    let corrupt = |_| Error::Corrupt { column: Column::Alarm, what: "a key is 12 bytes" };
+    let kind = u32::from_be_bytes(kind.try_into().map_err(corrupt)?);
+    Ok((u64::from_be_bytes(*member), kind as i32))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn past_keys_sort_by_key_then_revision() {
+        let keys: [&[u8]; 6] = [b"", b"\0", b"\0\xff", b"a", b"a\0", b"ab"];
+        let mut rows: Vec<Bytes> = Vec::new();
+        for key in keys {
+            rows.extend([past_prefix(key), past_key(key, 2), past_key(key, 300)]);
+        }
+        assert!(rows.is_sorted());
+    }
+
+    #[test]
+    fn past_keys_read_back() {
+        for key in [&b""[..], b"a", b"\0", b"a\0b\0\0", b"\xff\0\xff"] {
+            assert_eq!(read_past_key(&past_key(key, 77)).unwrap(), (Bytes::copy_from_slice(key), 77));
+        }
+        assert!(read_past_key(b"no end").is_err());
+    }
+
+    #[test]
+    fn column_names_are_unique() {
+        let mut names: Vec<_> = Column::KV.iter().chain(&Column::RAFT).map(|column| column.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Column::KV.len() + Column::RAFT.len());
+    }
+}

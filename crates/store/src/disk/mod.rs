@@ -1,0 +1,75 @@
+//! The small door to the disk: ordered columns, atomic batches, consistent snapshots.
+//!
+//! Two implementations: RocksDB, and [`memory`], which simulates a disk that may lose what was not synced.
+
+pub mod batch;
+pub mod columns;
+pub mod memory;
+
+pub use batch::{Batch, Write};
+pub use columns::Column;
+
+use bytes::Bytes;
+
+/// A disk that failed. The member must stop: what is on disk is no longer known.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Reading, writing or syncing failed.
+    #[error("{operation} failed")]
+    Io {
+        /// For example `write batch`.
+        operation: &'static str,
+        /// The cause.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// What was read cannot have been written by this program.
+    #[error("corrupt record in column {column:?}: {what}")]
+    Corrupt {
+        /// Where it lies.
+        column: Column,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+}
+
+/// A disk result.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Reading: a database as it is, or a snapshot of it.
+pub trait Read {
+    /// The value under a key.
+    fn get(&self, column: Column, key: &[u8]) -> Result<Option<Bytes>>;
+
+    /// Walks the rows with `start <= key`, and `key < end` where an end is given, in ascending order.
+    ///
+    /// The cursor sees the state at its creation, whatever is written afterwards.
+    fn scan<'a>(&'a self, column: Column, start: &[u8], end: Option<&[u8]>) -> Result<Box<dyn Cursor + 'a>>;
+}
+
+/// A place in an ordered walk. Borrows its rows: skipping costs no copy.
+pub trait Cursor {
+    /// The row it stands on, key and value; none at the end.
+    fn row(&self) -> Option<(&[u8], &[u8])>;
+
+    /// Moves to the next row.
+    fn advance(&mut self) -> Result<()>;
+
+    /// Moves forward to the first row at or after `key`; never leaves the bounds of the scan.
+    fn seek(&mut self, key: &[u8]) -> Result<()>;
+}
+
+/// A whole database.
+pub trait Database: Read + Send + Sync + 'static {
+    /// A consistent view that later writes do not change.
+    fn snapshot<'a>(&'a self) -> Box<dyn Read + 'a>;
+
+    /// Applies all of a batch or, after a crash, none of it. Durable only after [`Database::sync`].
+    fn write(&self, batch: Batch) -> Result<()>;
+
+    /// Returns once everything written before is durable.
+    fn sync(&self) -> Result<()>;
+
+    /// Bytes on disk.
+    fn size(&self) -> Result<u64>;
+}

@@ -1,0 +1,84 @@
+//! Keys and their versions: what a revision saw, how it is laid out, how old ones go.
+
+pub mod compaction;
+pub mod event;
+pub mod hash;
+pub mod history;
+pub mod key_range;
+pub mod range;
+pub mod record;
+
+pub use event::{Event, EventKind};
+pub use key_range::KeyRange;
+
+use crate::{
+    disk::{self, Column, Read, columns, columns::meta},
+    refusal::Refusal,
+};
+use bytes::Bytes;
+
+/// A key with one of its versions; field numbers are `mvccpb.KeyValue`'s.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct KeyValue {
+    /// The key.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub key: Bytes,
+    /// Revision at which it came to be.
+    #[prost(int64, tag = "2")]
+    pub create_revision: i64,
+    /// Revision of this version.
+    #[prost(int64, tag = "3")]
+    pub mod_revision: i64,
+    /// Changes since it came to be; 1 for a new key.
+    #[prost(int64, tag = "4")]
+    pub version: i64,
+    /// The value.
+    #[prost(bytes = "bytes", tag = "5")]
+    pub value: Bytes,
+    /// The lease it is attached to; 0 for none.
+    #[prost(int64, tag = "6")]
+    pub lease: i64,
+}
+
+/// Revision of a store nothing was written to.
+pub const FIRST_REVISION: i64 = 1;
+
+/// Compacted revision of a store that never was compacted; etcd's value.
+pub const NEVER_COMPACTED: i64 = -1;
+
+/// Where a state stands in history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Revisions {
+    /// The newest.
+    pub current: i64,
+    /// The oldest that is readable, or [`NEVER_COMPACTED`].
+    pub compacted: i64,
+}
+
+impl Revisions {
+    /// Reads both.
+    pub fn read(read: &dyn Read) -> disk::Result<Self> {
+        let value = |name, default| match read.get(Column::Meta, name)? {
+            Some(bytes) => columns::read_revision(Column::Meta, &bytes),
+            None => Ok(default),
+        };
+        Ok(Revisions {
+            current: value(meta::REVISION, FIRST_REVISION)?,
+            compacted: value(meta::COMPACTED, NEVER_COMPACTED)?,
+        })
+    }
+}
+
+/// A request that did not work out: refused, or the disk failed under it.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The client's to deal with.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The member's end.
+    #[error(transparent)]
+    Disk(#[from] disk::Error),
+}
+
+/// A result of reading or writing versions.
+pub type Result<T> = std::result::Result<T, Failure>;

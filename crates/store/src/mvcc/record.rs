@@ -1,0 +1,102 @@
+//! One version of a key on disk: a format byte, four varints, the value.
+
+use super::KeyValue;
+use crate::disk::{Column, Error, Result, columns};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use prost::encoding::{decode_varint, encode_varint};
+
+const FORMAT: u8 = 1;
+const LONGEST_HEADER: usize = 1 + 4 * 10;
+
+/// Everything about a version but its key and value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Revision at which the key came to be.
+    pub create_revision: i64,
+    /// Revision of this version.
+    pub mod_revision: i64,
+    /// Changes since the key came to be.
+    pub version: i64,
+    /// The lease, or 0.
+    pub lease: i64,
+}
+
+/// Writes a pair's record.
+pub fn encode(kv: &KeyValue) -> Bytes {
+    let mut out = BytesMut::with_capacity(LONGEST_HEADER + kv.value.len());
+    put(&mut out, kv);
+    out.freeze()
+}
+
+/// Writes the record of a version that `ended` superseded.
+pub fn encode_past(ended: i64, kv: &KeyValue) -> Bytes {
+    let mut out = BytesMut::with_capacity(8 + LONGEST_HEADER + kv.value.len());
+    out.put_slice(&columns::revision_key(ended));
+    put(&mut out, kv);
+    out.freeze()
+}
+
+fn put(out: &mut BytesMut, kv: &KeyValue) {
+    out.put_u8(FORMAT);
+    for number in [kv.create_revision, kv.mod_revision, kv.version, kv.lease] {
+        encode_varint(number as u64, out);
+    }
+    out.put_slice(&kv.value);
+}
+
+/// Reads the header of a record; the rest is the value.
+pub fn decode(column: Column, mut record: &[u8]) -> Result<(Header, &[u8])> {
+    let corrupt = |what| Error::Corrupt { column, what };
+    if record.first() != Some(&FORMAT) {
+        return Err(corrupt("unknown record format"));
+    }
+    record.advance(1);
+    let mut number = || decode_varint(&mut record).map(|number| number as i64).map_err(|_| corrupt("a header has four numbers"));
+    let header = Header { create_revision: number()?, mod_revision: number()?, version: number()?, lease: number()? };
+    Ok((header, record))
+}
+
+/// Splits a row of [`Column::Past`] into the revision that ended it and the record.
+pub fn split_past(row: &[u8]) -> Result<(i64, &[u8])> {
+    let corrupt = Error::Corrupt { column: Column::Past, what: "a record begins with a revision" };
+    let (ended, record) = row.split_first_chunk::<8>().ok_or(corrupt)?;
+    Ok((i64::from_be_bytes(*ended), record))
+}
+
+/// The pair of a key and its record; the value shares `record`.
+pub fn read(column: Column, key: Bytes, record: Bytes) -> Result<KeyValue> {
+    let (header, value) = decode(column, &record)?;
+    let value = record.slice(record.len() - value.len()..);
+    Ok(header.with(key, value))
+}
+
+impl Header {
+    /// Completes the pair.
+    pub fn with(self, key: Bytes, value: Bytes) -> KeyValue {
+        let Header { create_revision, mod_revision, version, lease } = self;
+        KeyValue { key, create_revision, mod_revision, version, value, lease }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_read_back_without_copying_the_value() {
+        let kv = KeyValue { key: "k".into(), create_revision: 2, mod_revision: 1 << 40, version: 3, value: "value".into(), lease: -7 };
+        let record = encode(&kv);
+        let back = read(Column::Current, kv.key.clone(), record.clone()).unwrap();
+        assert_eq!(back, kv);
+        assert_eq!(back.value.as_ptr_range().end, record.as_ptr_range().end);
+        let past = encode_past(9, &kv);
+        assert_eq!(split_past(&past).unwrap(), (9, &record[..]));
+    }
+
+    #[test]
+    fn a_foreign_record_is_corrupt() {
+        assert!(decode(Column::Current, b"").is_err());
+        assert!(decode(Column::Current, b"\x02abc").is_err());
+        assert!(decode(Column::Current, b"\x01\xff").is_err());
+    }
+}

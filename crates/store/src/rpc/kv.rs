@@ -1,0 +1,135 @@
+//! The KV service.
+
+use super::{Context, blocking, check, convert, disk_status, status};
+use crate::{
+    apply::txn::read_only,
+    command::{self, Command, Compact, Outcome, Response as Answer},
+    mvcc::{self, range},
+    refusal::Refusal,
+};
+use etcd::etcdserverpb::{
+    CompactionRequest, CompactionResponse, DeleteRangeRequest, DeleteRangeResponse, PutRequest, PutResponse,
+    RangeRequest, RangeResponse, TxnRequest, TxnResponse, kv_server::Kv,
+};
+use prost::Message;
+use std::time::Duration;
+use tonic::{Request, Response, Status};
+
+/// Longest wait for versions to be removed from disk; etcd waits as long as the client does.
+const PHYSICAL_COMPACTION: Duration = Duration::from_secs(600);
+
+#[tonic::async_trait]
+impl Kv for Context {
+    async fn range(&self, request: Request<RangeRequest>) -> Result<Response<RangeResponse>, Status> {
+        let request = request.into_inner();
+        let serializable = request.serializable;
+        let range = convert::range(request);
+        check::range(&range)?;
+        self.barrier(serializable).await?;
+        let single = range.range_end.is_empty();
+        let state = self.node.state().clone();
+        let read = move || state.read(|read, revisions| (range::range(read, revisions, &range), revisions.current));
+        let read = if single { read() } else { blocking(read).await? };
+        let (found, revision) = read.map_err(disk_status)?;
+        let found = found.map_err(status)?;
+        Ok(Response::new(convert::range_response(found, self.header(revision))))
+    }
+
+    async fn put(&self, request: Request<PutRequest>) -> Result<Response<PutResponse>, Status> {
+        let request = request.into_inner();
+        self.size(&request)?;
+        let put = convert::put(request);
+        check::put(&put)?;
+        match self.propose(Command::Put(put)).await? {
+            (revision, Answer::Put(put)) => Ok(Response::new(convert::put_response(put, self.header(revision)))),
+            _ => Err(Refusal::Unknown.into()),
+        }
+    }
+
+    async fn delete_range(
+        &self,
+        request: Request<DeleteRangeRequest>,
+    ) -> Result<Response<DeleteRangeResponse>, Status> {
+        let request = request.into_inner();
+        self.size(&request)?;
+        let delete = convert::delete_range(request);
+        check::delete_range(&delete)?;
+        match self.propose(Command::DeleteRange(delete)).await? {
+            (revision, Answer::DeleteRange(deleted)) => {
+                Ok(Response::new(convert::delete_range_response(deleted, self.header(revision))))
+            }
+            _ => Err(Refusal::Unknown.into()),
+        }
+    }
+
+    async fn txn(&self, request: Request<TxnRequest>) -> Result<Response<TxnResponse>, Status> {
+        let request = request.into_inner();
+        self.size(&request)?;
+        let serializable = serializable(&request);
+        let txn = convert::txn(request);
+        check::txn(&txn, &self.limits)?;
+        let (revision, txn) = if writes(&txn) {
+            match self.propose(Command::Txn(txn)).await? {
+                (revision, Answer::Txn(txn)) => (revision, txn),
+                _ => return Err(Refusal::Unknown.into()),
+            }
+        } else {
+            self.read_txn(txn, serializable).await?
+        };
+        Ok(Response::new(convert::txn_response(txn, self.header(revision), revision)?))
+    }
+
+    async fn compact(&self, request: Request<CompactionRequest>) -> Result<Response<CompactionResponse>, Status> {
+        let CompactionRequest { revision, physical } = request.into_inner();
+        let (current, _) = self.propose(Command::Compact(Compact { revision })).await?;
+        if physical {
+            let scrubbed = self.node.state().scrubbed(revision);
+            tokio::time::timeout(PHYSICAL_COMPACTION, scrubbed).await.map_err(|_| Refusal::Timeout)?;
+        }
+        Ok(Response::new(CompactionResponse { header: self.header(current) }))
+    }
+}
+
+impl Context {
+    /// Linearizable reads wait for what was acknowledged before them.
+    pub(super) async fn barrier(&self, serializable: bool) -> Result<(), Refusal> {
+        if serializable { Ok(()) } else { self.node.read_barrier().await }
+    }
+
+    /// Proposes; the revision it was applied at and the answer.
+    pub(super) async fn propose(&self, command: Command) -> Result<(i64, Answer), Refusal> {
+        let Outcome { revision, result } = self.node.propose(command).await?;
+        result.map(|answer| (revision, answer))
+    }
+
+    /// A request that is to be replicated is not too large for it.
+    fn size(&self, request: &impl Message) -> Result<(), Refusal> {
+        if request.encoded_len() > self.limits.request_bytes { Err(Refusal::RequestTooLarge) } else { Ok(()) }
+    }
+
+    async fn read_txn(&self, txn: command::Txn, serializable: bool) -> Result<(i64, command::TxnResponse), Status> {
+        self.barrier(serializable).await?;
+        let state = self.node.state().clone();
+        let read = move || state.read(|read, revisions| (read_only(read, revisions, &txn), revisions.current));
+        let (found, revision): (mvcc::Result<_>, _) = blocking(read).await?.map_err(disk_status)?;
+        Ok((revision, found.map_err(status)?))
+    }
+}
+
+/// Some operation writes, whichever branch it is in.
+fn writes(txn: &command::Txn) -> bool {
+    txn.success.iter().chain(&txn.failure).any(|op| match &op.request {
+        Some(command::Request::Range(_)) | None => false,
+        Some(command::Request::Txn(nested)) => writes(nested),
+        Some(_) => true,
+    })
+}
+
+/// Every read in it says so: then it may be answered from local state.
+fn serializable(txn: &TxnRequest) -> bool {
+    use etcd::etcdserverpb::request_op::Request;
+    txn.success.iter().chain(&txn.failure).all(|op| match &op.request {
+        Some(Request::RequestRange(range)) => range.serializable,
+        _ => false,
+    })
+}

@@ -1,0 +1,80 @@
+//! The etcd v3 services: check a request, propose it or read, fill the header.
+
+pub mod check;
+mod convert;
+pub mod kv;
+pub mod layers;
+pub mod lease;
+pub mod watch;
+
+#[cfg(test)]
+mod tests;
+
+use crate::{
+    disk,
+    mvcc::Failure,
+    node::{Identity, Node},
+    refusal::Refusal,
+};
+use etcd::etcdserverpb::ResponseHeader;
+use std::{sync::Arc, time::Duration};
+use tonic::Status;
+
+/// What requests may ask for; defaults are etcd's.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Operations in a transaction (`--max-txn-ops`).
+    pub txn_ops: usize,
+    /// Bytes of a request (`--max-request-bytes`).
+    pub request_bytes: usize,
+    /// Shortest lease, in seconds: one and a half election timeouts, rounded up.
+    pub min_lease_ttl: i64,
+    /// How often an idle watcher is told how far it is (`--watch-progress-notify-interval`).
+    pub progress_interval: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            txn_ops: 128,
+            request_bytes: 3 << 19,
+            min_lease_ttl: 2,
+            progress_interval: Duration::from_secs(600),
+        }
+    }
+}
+
+/// What every service works with.
+#[derive(Clone)]
+pub struct Context {
+    /// The member.
+    pub node: Arc<dyn Node>,
+    /// What requests may ask for.
+    pub limits: Limits,
+}
+
+impl Context {
+    /// The header of an answer at `revision`.
+    pub fn header(&self, revision: i64) -> Option<ResponseHeader> {
+        let Identity { cluster, member } = self.node.identity();
+        Some(ResponseHeader { cluster_id: cluster, member_id: member, revision, raft_term: self.node.term() })
+    }
+}
+
+/// The answer to a failed request. A failing disk also stops the member, elsewhere.
+fn status(failure: Failure) -> Status {
+    match failure {
+        Failure::Refused(refusal) => refusal.into(),
+        Failure::Disk(error) => disk_status(error),
+    }
+}
+
+fn disk_status(error: disk::Error) -> Status {
+    tracing::error!(error = &error as &dyn std::error::Error, "read");
+    Refusal::Stopped.into()
+}
+
+/// Runs a read that may take long off the async threads.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Status> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| Status::from(Refusal::Stopped))
+}

@@ -1,0 +1,6 @@
+//! The services over a single local member, through the client: what a user of the wire sees.
+
+mod kv;
+mod lease;
+mod local;
+mod watch;
