@@ -43,7 +43,7 @@ pub(crate) fn set_generation(rule: Generation, obj: &mut Object, old: Option<&Ob
     let Generation::Fields(fields) = rule else { return };
     let generation = match old {
         None => 1,
-        Some(old) if fields.iter().any(|f| obj.0.get(*f) != old.0.get(*f)) => old.generation() + 1,
+        Some(old) if fields.iter().any(|f| part(obj, f) != part(old, f)) => old.generation() + 1,
         Some(old) => old.generation(),
     };
     if generation == 0 {
@@ -51,6 +51,13 @@ pub(crate) fn set_generation(rule: Generation, obj: &mut Object, old: Option<&Ob
     } else {
         obj.set_generation(generation);
     }
+}
+
+/// The value at a dotted path of plain names.
+fn part<'a>(obj: &'a Object, path: &str) -> Option<&'a Value> {
+    let mut names = path.split('.');
+    let first = obj.0.get(names.next().unwrap_or_default());
+    names.fold(first, |value, name| value?.get(name))
 }
 
 /// Drops repeated owner references (same uid and everything else), keeping the first.

@@ -5,10 +5,15 @@
 
 pub(crate) mod catalog;
 pub(crate) mod codec;
+pub(crate) mod addresses;
+pub(crate) mod check;
+pub(crate) mod edit;
 mod groups;
 pub(crate) mod meta;
+pub(crate) mod print;
 mod resource;
 pub(crate) mod store;
+pub(crate) mod selectors;
 mod strategy;
 mod subresource;
 mod table;

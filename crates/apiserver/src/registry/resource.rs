@@ -164,6 +164,13 @@ impl Resource {
         self
     }
 
+    /// A resource only the server itself uses, through the loopback: without verbs it is not shown in discovery, and
+    /// refused to requests from outside.
+    pub(crate) fn internal(mut self) -> Self {
+        self.verbs = Vec::new();
+        self
+    }
+
     /// The storage prefix where it is not the plural name.
     pub(crate) fn stored_under(mut self, prefix: &str) -> Self {
         self.storage_prefix = prefix.into();

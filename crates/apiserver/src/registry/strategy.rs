@@ -16,7 +16,7 @@ use crate::{loopback::Loopback, request::RequestContext};
 pub(crate) enum Generation {
     /// The kind has no generation.
     Never,
-    /// 1 at creation, one more whenever one of these top-level fields differs from the stored object.
+    /// 1 at creation, one more whenever one of these fields (`spec`, `metadata.annotations`) differs from the stored object.
     Fields(&'static [&'static str]),
 }
 
@@ -151,6 +151,14 @@ pub(crate) trait Strategy: Send + Sync {
         Ok(())
     }
 
+    /// Whether something beside `metadata.finalizers` holds a deleted object (a namespace's own finalizers).
+    fn holds_deletion(&self, _obj: &Object) -> bool {
+        false
+    }
+
+    /// Changes an object that is being marked as deleted (a namespace's phase).
+    fn mark_deleted(&self, _obj: &mut Object) {}
+
     /// Runs after the object left storage (never on a dry run).
     async fn after_delete(&self, _ctx: &RequestContext, _api: &Loopback, _obj: &Object) {}
 
@@ -223,6 +231,11 @@ pub(crate) trait Strategy: Send + Sync {
     fn cells(&self, obj: &Object, _now: jiff::Timestamp) -> Vec<Value> {
         let created = obj.pointer("/metadata/creationTimestamp").cloned().unwrap_or(Value::Null);
         vec![Value::from(obj.name()), created]
+    }
+
+    /// Conditions of the row in the Table form: finished pods tell clients that they may be hidden.
+    fn row_conditions(&self, _obj: &Object) -> Vec<Value> {
+        Vec::new()
     }
 }
 

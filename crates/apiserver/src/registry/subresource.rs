@@ -119,6 +119,12 @@ impl Subresource {
         Self { name, verbs: GET_PATCH_UPDATE, kind: None, serve: SubresourceKind::View(Arc::new(strategy)) }
     }
 
+    /// A door only the server itself uses, through the loopback: without verbs it is not shown in discovery, and
+    /// refused to requests from outside.
+    pub(crate) fn internal(name: &'static str, strategy: impl Strategy + 'static) -> Self {
+        Self { name, verbs: &[], kind: None, serve: SubresourceKind::View(Arc::new(strategy)) }
+    }
+
     /// A call; `kind` is (group, version, kind) of what discovery names.
     pub(crate) fn call(
         name: &'static str,

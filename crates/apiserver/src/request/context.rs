@@ -78,3 +78,21 @@ impl RequestContext {
         self.warnings.add(text);
     }
 }
+
+#[cfg(test)]
+impl RequestContext {
+    /// The request of an administrator at a fixed time.
+    pub(crate) fn for_tests() -> Self {
+        Self {
+            user: UserInfo::new("admin", &[super::user::PRIVILEGED_GROUP]),
+            info: RequestInfo::default(),
+            kind: GroupVersionKind::new("", "v1", "Test"),
+            dry_run: false,
+            field_manager: "tests".into(),
+            field_validation: FieldValidation::default(),
+            now: jiff::Timestamp::UNIX_EPOCH,
+            deadline: tokio::time::Instant::now() + std::time::Duration::from_secs(60),
+            warnings: Warnings::default(),
+        }
+    }
+}

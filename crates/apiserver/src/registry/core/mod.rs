@@ -1,24 +1,43 @@
 //! The resources of the core group.
 
-use super::{Resource, cluster, namespaced, Wiring};
+mod configmap;
+mod endpoints;
+mod immutable;
+mod limitrange;
+mod namespace;
+mod node;
+mod persistentvolume;
+mod persistentvolumeclaim;
+mod pod;
+pub(crate) mod pod_spec;
+mod podtemplate;
+mod replicationcontroller;
+mod resourcequota;
+mod secret;
+mod service;
+mod serviceaccount;
+
+use super::{Resource, Wiring, cluster, namespaced};
 
 /// One line per resource.
-pub(crate) fn table(_wiring: &Wiring) -> Vec<Resource> {
+pub(crate) fn table(wiring: &Wiring) -> Vec<Resource> {
     vec![
-        namespaced("", "v1", "ConfigMap", "configmaps").short(&["cm"]),
-        namespaced("", "v1", "Endpoints", "endpoints").short(&["ep"]).deprecated("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice").stored_under("services/endpoints"),
-        namespaced("", "v1", "Event", "events").short(&["ev"]),
-        namespaced("", "v1", "LimitRange", "limitranges").short(&["limits"]),
-        cluster("", "v1", "Namespace", "namespaces").short(&["ns"]).without("deletecollection").status(),
-        cluster("", "v1", "Node", "nodes").short(&["no"]).stored_under("minions").status(),
-        namespaced("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims").short(&["pvc"]).status().returns_deleted(),
-        cluster("", "v1", "PersistentVolume", "persistentvolumes").short(&["pv"]).status().returns_deleted(),
-        namespaced("", "v1", "Pod", "pods").short(&["po"]).category("all").status().returns_deleted(),
-        namespaced("", "v1", "PodTemplate", "podtemplates").returns_deleted(),
-        namespaced("", "v1", "ReplicationController", "replicationcontrollers").short(&["rc"]).category("all").stored_under("controllers").scale().status(),
-        namespaced("", "v1", "ResourceQuota", "resourcequotas").short(&["quota"]).status().returns_deleted(),
-        namespaced("", "v1", "Secret", "secrets"),
-        namespaced("", "v1", "ServiceAccount", "serviceaccounts").short(&["sa"]).returns_deleted(),
-        namespaced("", "v1", "Service", "services").short(&["svc"]).category("all").stored_under("services/specs").status().returns_deleted(),
+        namespaced("", "v1", "Binding", "bindings").computed(&["create"], pod::Bind),
+        namespaced("", "v1", "ConfigMap", "configmaps").short(&["cm"]).strategy(configmap::ConfigMap),
+        namespaced("", "v1", "Endpoints", "endpoints").short(&["ep"]).stored_under("services/endpoints").strategy(endpoints::Endpoints).deprecated("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
+        namespaced("", "v1", "Event", "events").short(&["ev"]).strategy(super::events::Event { new_form: false }),
+        namespaced("", "v1", "LimitRange", "limitranges").short(&["limits"]).strategy(limitrange::LimitRange),
+        cluster("", "v1", "Namespace", "namespaces").short(&["ns"]).without("deletecollection").status().strategy(namespace::Namespace).sub(namespace::finalize()),
+        cluster("", "v1", "Node", "nodes").short(&["no"]).stored_under("minions").status().strategy(node::Node),
+        namespaced("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims").short(&["pvc"]).status().strategy(persistentvolumeclaim::PersistentVolumeClaim).returns_deleted(),
+        cluster("", "v1", "PersistentVolume", "persistentvolumes").short(&["pv"]).status().strategy(persistentvolume::PersistentVolume).returns_deleted(),
+        pod::resource(wiring),
+        namespaced("", "v1", "PodTemplate", "podtemplates").strategy(podtemplate::PodTemplate).returns_deleted(),
+        cluster("", "v1", "RangeAllocation", "rangeallocations").stored_under("ranges").internal(),
+        namespaced("", "v1", "ReplicationController", "replicationcontrollers").short(&["rc"]).category("all").stored_under("controllers").scale().status().strategy(replicationcontroller::ReplicationController),
+        namespaced("", "v1", "ResourceQuota", "resourcequotas").short(&["quota"]).status().strategy(resourcequota::ResourceQuota).returns_deleted(),
+        namespaced("", "v1", "Secret", "secrets").strategy(secret::Secret),
+        serviceaccount::resource(wiring),
+        namespaced("", "v1", "Service", "services").short(&["svc"]).category("all").stored_under("services/specs").status().strategy(service::Service::new(wiring)).returns_deleted(),
     ]
 }

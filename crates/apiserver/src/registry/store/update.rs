@@ -149,7 +149,11 @@ impl Store {
         self.check_changed(attempt, &mut obj, &old).await?;
         attributes.object = Some(obj.clone());
         self.hub.admission.validate(ctx, &attributes).await?;
-        if obj.deletion_timestamp().is_some() && obj.finalizers().is_empty() && obj.deletion_grace_period_seconds() == Some(0) {
+        if obj.deletion_timestamp().is_some()
+            && obj.finalizers().is_empty()
+            && obj.deletion_grace_period_seconds() == Some(0)
+            && !self.served.resource.strategy.holds_deletion(&obj)
+        {
             return Ok(Update::Remove);
         }
         let ttl = self.served.resource.strategy.ttl();
@@ -186,7 +190,7 @@ impl Store {
 
     async fn check_changed(&self, attempt: &Attempt<'_>, obj: &mut Object, old: &Object) -> Result<(), Status> {
         let (ctx, strategy) = (attempt.ctx, self.strategy(attempt.view));
-        if matches!(attempt.view, View::Main) {
+        if !matches!(attempt.view, View::Status) {
             let finish = strategy.begin_update(ctx, &self.hub.loopback, obj, old).await?;
             *attempt.finish.lock() = finish;
         }

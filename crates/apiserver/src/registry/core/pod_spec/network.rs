@@ -1,0 +1,83 @@
+//! Host names, aliases, DNS and host ports.
+
+use apimachinery::field::ErrorList;
+use apimachinery::names;
+
+use crate::registry::{addresses, check::At};
+
+/// `hostname`, `subdomain`.
+pub(crate) fn host_names(spec: &At<'_>, errs: &mut ErrorList) {
+    for field in ["hostname", "subdomain"] {
+        spec.get(field).name_if_set(names::is_dns1123_label, errs);
+    }
+}
+
+/// `hostAliases`.
+pub(crate) fn host_aliases(list: &At<'_>, errs: &mut ErrorList) {
+    for alias in list.items() {
+        alias.get("ip").name(addresses::is_ip, errs);
+        for name in alias.get("hostnames").items() {
+            name.name(names::is_dns1123_subdomain, errs);
+        }
+    }
+}
+
+/// On the host's network a port is the host's port.
+pub(crate) fn host_ports(spec: &At<'_>, errs: &mut ErrorList) {
+    if !spec.get("hostNetwork").is_true() {
+        return;
+    }
+    for port in spec.get("containers").items().iter().flat_map(|container| container.get("ports").items()) {
+        if port.get("hostPort").int() != port.get("containerPort").int() {
+            errs.push(port.get("containerPort").invalid("must match `hostPort` when `hostNetwork` is true"));
+        }
+    }
+}
+
+/// `dnsPolicy`.
+pub(crate) fn dns_policy(policy: &At<'_>, errs: &mut ErrorList) {
+    policy.one_of(&["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"], errs);
+}
+
+/// `dnsConfig`.
+pub(crate) fn dns_config(spec: &At<'_>, errs: &mut ErrorList) {
+    const NEEDS_CONFIG: &str = "must provide `dnsConfig` when `dnsPolicy` is None";
+    let config = spec.get("dnsConfig");
+    let on_its_own = spec.get("dnsPolicy").str() == "None";
+    if !config.is_set() {
+        if on_its_own {
+            errs.push(config.required(NEEDS_CONFIG));
+        }
+        return;
+    }
+    let (servers, searches) = (config.get("nameservers"), config.get("searches"));
+    if on_its_own && servers.len() == 0 {
+        errs.push(servers.required("must provide at least one DNS nameserver when `dnsPolicy` is None"));
+    }
+    if servers.len() > 3 {
+        errs.push(servers.invalid("must not have more than 3 nameservers"));
+    }
+    for server in servers.items() {
+        server.name(addresses::is_ip, errs);
+    }
+    search_paths(&searches, errs);
+    for option in config.get("options").items() {
+        option.under(config.get("options").path).get("name").require_str("", errs);
+    }
+}
+
+fn search_paths(searches: &At<'_>, errs: &mut ErrorList) {
+    if searches.len() > 32 {
+        errs.push(searches.invalid("must not have more than 32 search paths"));
+    }
+    if searches.strs().join(" ").len() > 2048 {
+        errs.push(searches.invalid("must not have more than 2048 characters (including spaces) in the search list"));
+    }
+    for search in searches.items() {
+        let text = search.str();
+        if text != "." {
+            let messages = names::is_dns1123_subdomain_with_underscore(text.strip_suffix('.').unwrap_or(text));
+            search.each_of(messages, errs);
+        }
+    }
+}
