@@ -48,7 +48,7 @@ pub(crate) fn resources(entry: &GroupEntry, version: &VersionEntry) -> Value {
     let mut resources: Vec<Value> = Vec::new();
     for served in &version.resources {
         resources.push(resource(&served.resource));
-        resources.extend(served.resource.subresources.iter().map(|s| subresource(&served.resource, s)));
+        resources.extend(served.resource.shown_subresources().map(|s| subresource(&served.resource, s)));
     }
     resources.sort_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));
     json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources})
@@ -124,8 +124,8 @@ fn aggregated_resource(resource: &Resource) -> Value {
         "responseKind": {"group": "", "version": "", "kind": resource.kind}, "verbs": resource.verbs,
     });
     add_names(&mut value, resource);
-    if !resource.subresources.is_empty() {
-        value["subresources"] = resource.subresources.iter().map(|s| aggregated_subresource(resource, s)).collect();
+    if resource.shown_subresources().next().is_some() {
+        value["subresources"] = resource.shown_subresources().map(|s| aggregated_subresource(resource, s)).collect();
     }
     value
 }

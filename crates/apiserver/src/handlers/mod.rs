@@ -29,6 +29,7 @@ use http::{Method, Request};
 pub(crate) use ask::Ask;
 
 use crate::{
+    loopback::InProcess,
     negotiate::{Negotiated, Offer, negotiate, status_response},
     registry::{Backing, catalog::Served},
     request::RequestInfo,
@@ -44,7 +45,8 @@ pub(crate) async fn dispatch(State(server): State<Arc<Server>>, request: Request
     let Some(served) = find(&server, &info) else { return missing(&server, &info) };
     let query = crate::request::parse_query(request.uri().query().unwrap_or_default());
     let offer = if info.is_collection && served.resource.serves("watch") { Offer::Collection } else { Offer::Object };
-    let Some(route) = Route::of(&served, &info, request.method()) else {
+    let inside = request.extensions().get::<InProcess>().is_some();
+    let Some(route) = Route::of(&served, &info, request.method(), inside) else {
         return status_response(Negotiated::PLAIN, &Status::method_not_allowed());
     };
     let negotiated = match negotiate(request.headers(), &query, offer) {
@@ -98,17 +100,19 @@ enum Route {
 }
 
 impl Route {
-    /// `None` where the method is not served there at all.
-    fn of(served: &Served, info: &RequestInfo, method: &Method) -> Option<Self> {
+    /// `None` where the method is not served there at all. `inside`: the server itself asks, and may use internal doors.
+    fn of(served: &Served, info: &RequestInfo, method: &Method, inside: bool) -> Option<Self> {
         let resource = &served.resource;
         if *method == Method::HEAD || info.verb.is_empty() {
             return None;
         }
         if !info.subresource.is_empty() {
             let verbs = resource.subresource(&info.subresource)?.verbs;
-            return verbs.contains(&info.verb).then_some(Self::Sub);
+            let open = verbs.contains(&info.verb) || (verbs.is_empty() && inside);
+            return open.then_some(Self::Sub);
         }
-        if !resource.serves(info.verb) || !Self::path_takes(resource.namespaced, info) {
+        let open = resource.serves(info.verb) || (resource.is_internal() && inside);
+        if !open || !Self::path_takes(resource.namespaced, info) {
             return None;
         }
         if matches!(resource.backing, Backing::Call(_)) {

@@ -108,7 +108,7 @@ pub(crate) fn apis(catalog: &Catalog) -> Vec<Api> {
 }
 
 fn item(resource: &Resource) -> Item {
-    let subs = resource.subresources.iter().map(|s| Sub {
+    let subs = resource.shown_subresources().map(|s| Sub {
         name: s.name.to_owned(),
         verbs: s.verbs.iter().map(|v| (*v).to_owned()).collect(),
         gvk: s.kind.clone(),

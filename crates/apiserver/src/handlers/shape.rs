@@ -80,7 +80,12 @@ pub(crate) fn row(strategy: &dyn Strategy, object: &Object, now: jiff::Timestamp
         Include::None => Value::Null,
         Include::Object => object.value(),
     };
-    json!({"cells": strategy.cells(object, now), "object": shown})
+    let mut row = json!({"cells": strategy.cells(object, now), "object": shown});
+    let conditions = strategy.row_conditions(object);
+    if !conditions.is_empty() {
+        row["conditions"] = conditions.into();
+    }
+    row
 }
 
 /// `metadata` of a list.

@@ -64,10 +64,15 @@ impl Catalog {
         catalog
     }
 
-    /// Adds a resource to its group and version, making both where needed.
+    /// Adds a resource to its group and version, making both where needed. An internal one is found, but not listed.
     pub(crate) fn add(&mut self, served: Served) {
         let served = Arc::new(served);
         let resource = &served.resource;
+        let key = (resource.group.clone(), resource.version.clone(), resource.plural.clone());
+        self.index.insert(key, served.clone());
+        if resource.is_internal() {
+            return;
+        }
         let group = match self.groups.iter().position(|g| g.name == resource.group) {
             Some(at) => &mut self.groups[at],
             None => {
@@ -80,8 +85,6 @@ impl Catalog {
             Some(version) => version.resources.push(served.clone()),
             None => group.versions.push(VersionEntry { version: resource.version.clone(), resources: vec![served.clone()] }),
         }
-        let key = (resource.group.clone(), resource.version.clone(), resource.plural.clone());
-        self.index.insert(key, served);
     }
 
     /// The resource at a path.

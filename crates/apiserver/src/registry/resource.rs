@@ -238,6 +238,16 @@ impl Resource {
         self.subresources.iter().find(|s| s.name == name)
     }
 
+    /// Whether only the server itself may use it; see [`Resource::internal`].
+    pub(crate) fn is_internal(&self) -> bool {
+        self.verbs.is_empty()
+    }
+
+    /// The subresources that clients may use.
+    pub(crate) fn shown_subresources(&self) -> impl Iterator<Item = &Subresource> {
+        self.subresources.iter().filter(|sub| !sub.verbs.is_empty())
+    }
+
     /// Whether `/status` is written apart from the object.
     pub(crate) fn has_status(&self) -> bool {
         self.subresource("status").is_some()

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{Store, gc};
 use crate::{
     admission::Operation,
-    registry::DeleteOptions,
+    registry::{DeleteOptions, Strategy},
     request::RequestContext,
     storage::{Entry, Error, Freshness, Preconditions, Update, UpdateOptions, Verb},
 };
@@ -56,7 +56,7 @@ impl Store {
 
     fn plan(&self, ctx: &RequestContext, obj: Object, options: &DeleteOptions) -> Plan {
         let strategy = &self.served.resource.strategy;
-        plan(obj, options, ctx.now, strategy.orphans_by_default(), |obj| strategy.graceful_delete(ctx, obj, options))
+        plan(obj, options, ctx.now, &**strategy, |obj| strategy.graceful_delete(ctx, obj, options))
     }
 
     fn check_preconditions(&self, name: &str, obj: &Object, options: &DeleteOptions) -> Result<(), Status> {
@@ -142,20 +142,21 @@ fn without_version(options: &DeleteOptions) -> DeleteOptions {
 }
 
 /// Decides what a deletion does to the object; `grace` asks the kind for its grace period.
-fn plan(mut obj: Object, options: &DeleteOptions, now: jiff::Timestamp, orphans: bool, grace: impl Fn(&Object) -> Option<i64>) -> Plan {
+fn plan(mut obj: Object, options: &DeleteOptions, now: jiff::Timestamp, strategy: &dyn Strategy, grace: impl Fn(&Object) -> Option<i64>) -> Plan {
     let graceful = match begin(&mut obj, options, now, grace) {
         Begun::Pending => return Plan::Nothing,
         Begun::Graceful(seconds) => Some(seconds),
         Begun::AtOnce => None,
     };
-    if let Some(finalizers) = gc::finalizers(&obj, options, orphans) {
+    if let Some(finalizers) = gc::finalizers(&obj, options, strategy.orphans_by_default()) {
         obj.set_finalizers(finalizers);
     }
-    let held = !obj.finalizers().is_empty();
+    let held = !obj.finalizers().is_empty() || strategy.holds_deletion(&obj);
     match graceful {
         Some(seconds) => Plan::Mark { obj, remove: !held && seconds == 0 },
         None if held => {
             mark_now(&mut obj, now);
+            strategy.mark_deleted(&mut obj);
             Plan::Mark { obj, remove: false }
         }
         None => Plan::Remove,
@@ -213,6 +214,7 @@ fn bump_generation(obj: &mut Object) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::registry::Plain;
     use serde_json::json;
 
     fn object(meta: Value) -> Object {
@@ -225,14 +227,14 @@ mod tests {
 
     #[test]
     fn an_object_without_finalizers_goes_at_once() {
-        let done = plan(object(json!({"name": "a"})), &DeleteOptions::default(), at(0), false, |_| None);
+        let done = plan(object(json!({"name": "a"})), &DeleteOptions::default(), at(0), &Plain, |_| None);
         assert_eq!(done, Plan::Remove);
     }
 
     #[test]
     fn a_finalizer_holds_the_object_and_counts_as_a_new_generation() {
         let obj = object(json!({"name": "a", "finalizers": ["x/y"], "generation": 1}));
-        let Plan::Mark { obj, remove } = plan(obj, &DeleteOptions::default(), at(0), false, |_| None) else { panic!("not marked") };
+        let Plan::Mark { obj, remove } = plan(obj, &DeleteOptions::default(), at(0), &Plain, |_| None) else { panic!("not marked") };
         assert!(!remove && obj.deletion_timestamp().is_some());
         assert_eq!((obj.generation(), obj.deletion_grace_period_seconds()), (2, Some(0)));
     }
@@ -240,18 +242,18 @@ mod tests {
     #[test]
     fn a_pending_deletion_may_only_be_shortened() {
         let graceful = |_: &Object| Some(30);
-        let Plan::Mark { obj, .. } = plan(object(json!({"name": "a"})), &DeleteOptions::default(), at(0), false, graceful) else { panic!("not marked") };
+        let Plan::Mark { obj, .. } = plan(object(json!({"name": "a"})), &DeleteOptions::default(), at(0), &Plain, graceful) else { panic!("not marked") };
         assert_eq!(obj.deletion_timestamp(), Some(at(30)));
         let longer = DeleteOptions { grace_period_seconds: Some(60), ..Default::default() };
-        assert_eq!(plan(obj.clone(), &longer, at(1), false, graceful), Plan::Nothing);
+        assert_eq!(plan(obj.clone(), &longer, at(1), &Plain, graceful), Plan::Nothing);
         let shorter = DeleteOptions { grace_period_seconds: Some(5), ..Default::default() };
-        let Plan::Mark { obj, remove } = plan(obj, &shorter, at(1), false, graceful) else { panic!("not marked") };
+        let Plan::Mark { obj, remove } = plan(obj, &shorter, at(1), &Plain, graceful) else { panic!("not marked") };
         assert_eq!((obj.deletion_timestamp(), remove), (Some(at(5)), false));
     }
 
     #[test]
     fn no_grace_removes_a_graceful_object_after_marking_it() {
-        let done = plan(object(json!({"name": "a"})), &DeleteOptions::default(), at(0), false, |_| Some(0));
+        let done = plan(object(json!({"name": "a"})), &DeleteOptions::default(), at(0), &Plain, |_| Some(0));
         assert!(matches!(done, Plan::Mark { remove: true, .. }));
     }
 }
