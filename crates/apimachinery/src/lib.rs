@@ -7,7 +7,6 @@
 pub mod field;
 pub mod go;
 pub mod gvk;
-pub mod managed;
 pub mod names;
 pub mod object;
 pub mod patch;

@@ -1,5 +1,6 @@
 //! From a request to its answer: finds the resource and verb, and hands over to one file per verb.
 
+mod apply;
 mod ask;
 mod create;
 mod delete;

@@ -1,4 +1,4 @@
-//! PATCH: JSON patch, merge patch, strategic merge patch.
+//! PATCH: JSON patch, merge patch, strategic merge patch; server-side apply is in `apply`.
 
 use std::sync::Arc;
 
@@ -31,6 +31,9 @@ pub(super) async fn serve(ask: Ask) -> Result<Response, Status> {
 
 /// PATCH of the object under one of its views.
 pub(super) async fn apply(mut ask: Ask, view: View) -> Result<Response, Status> {
+    if media_type(ask.headers()) == super::apply::MEDIA_TYPE {
+        return super::apply::serve(ask, view).await;
+    }
     let kind = Kind::of(&ask)?;
     let options = options::write(&ask.query, "PatchOptions", Some(false))?;
     ask.ctx.dry_run = options.dry_run;
@@ -57,8 +60,8 @@ impl Kind {
             "application/json-patch+json" => Ok(Self::Json),
             "application/merge-patch+json" => Ok(Self::Merge),
             "application/strategic-merge-patch+json" if built_in => Ok(Self::Strategic),
-            _ if built_in => Err(Status::unsupported_media_type(&["application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json"])),
-            _ => Err(Status::unsupported_media_type(&["application/json-patch+json", "application/merge-patch+json"])),
+            _ if built_in => Err(Status::unsupported_media_type(&["application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json", super::apply::MEDIA_TYPE])),
+            _ => Err(Status::unsupported_media_type(&["application/json-patch+json", "application/merge-patch+json", super::apply::MEDIA_TYPE])),
         }
     }
 }

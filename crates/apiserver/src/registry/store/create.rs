@@ -32,7 +32,7 @@ impl Store {
     }
 
     async fn create_once(&self, ctx: &RequestContext, obj: Object, options: &Value) -> Result<Object, Status> {
-        let (obj, finish) = self.prepare_create(ctx, obj, options).await?;
+        let (obj, finish) = self.prepare_create(ctx, obj, options, true).await?;
         let stored = self.store_new(ctx, obj).await;
         if let Some(finish) = finish {
             finish(stored.is_ok()).await;
@@ -44,8 +44,14 @@ impl Store {
         Ok(object)
     }
 
-    /// Everything before storage; also used where an update creates.
-    pub(super) async fn prepare_create(&self, ctx: &RequestContext, mut obj: Object, options: &Value) -> Result<(Object, Finish), Status> {
+    /// Everything before storage; also used where an update creates. `attribute`: whether the object's fields still need a manager.
+    pub(super) async fn prepare_create(
+        &self,
+        ctx: &RequestContext,
+        mut obj: Object,
+        options: &Value,
+        attribute: bool,
+    ) -> Result<(Object, Finish), Status> {
         let resource = &self.served.resource;
         match_namespace(resource.namespaced, ctx.namespace(), &mut obj)?;
         if !resource.namespaced {
@@ -54,8 +60,10 @@ impl Store {
         if resource.has_status() && !resource.strategy.keeps_status_on_create() {
             self.served.reset_status(&mut obj, None);
         }
-        let nothing = Object::from_value(self.served.schema.zero()).unwrap_or_default();
-        self.attribute(ctx, &nothing, &mut obj);
+        if attribute {
+            let nothing = Object::from_value(self.served.schema.zero()).unwrap_or_default();
+            self.attribute(ctx, &nothing, &mut obj);
+        }
         let mut attributes = self.attributes(ctx, Operation::Create, obj.name(), options);
         attributes.object = Some(obj);
         self.hub.admission.admit(ctx, &mut attributes).await?;

@@ -8,7 +8,11 @@ mod update;
 
 use std::sync::Arc;
 
-use apimachinery::{Object, managed, status::Status};
+use apimachinery::{
+    Object,
+    apply::{self, FieldSet},
+    status::Status,
+};
 use arc_swap::ArcSwap;
 use serde_json::Value;
 
@@ -104,14 +108,14 @@ impl Store {
 
     /// Attributes what changed to the request's field manager.
     fn attribute(&self, ctx: &RequestContext, old: &Object, obj: &mut Object) {
-        let manager = managed::Manager {
-            operation: "Update".into(),
-            name: ctx.field_manager.clone(),
-            api_version: self.served.resource.api_version(),
-            subresource: ctx.info.subresource.clone(),
+        let context = apply::Context {
+            schema: &self.served.schema,
+            gvk: &self.served.resource.gvk(),
+            subresource: &ctx.info.subresource,
+            ignored: &FieldSet::default(),
+            now: ctx.now,
         };
-        let request = managed::UpdateRequest { manager: &manager, now: ctx.now, ignored: &managed::Set::new() };
-        managed::update(&self.served.schema, old, obj, &request);
+        apply::update(old, obj, &ctx.field_manager, &context);
     }
 
     fn invalid(&self, name: &str, errors: apimachinery::field::ErrorList) -> Status {

@@ -29,6 +29,11 @@ pub(crate) trait Change: Send + Sync {
     fn creates(&self) -> bool {
         false
     }
+
+    /// Whether this is a server-side apply: it creates objects of any kind, and says itself who manages their fields.
+    fn applies(&self) -> bool {
+        false
+    }
 }
 
 /// Which part of the object an update is about.
@@ -76,7 +81,7 @@ impl Store {
         let strategy = &self.served.resource.strategy;
         let options = UpdateOptions {
             preconditions: Preconditions { uid: attempt.change.expected_uid(), resource_version: None },
-            ignore_not_found: attempt.change.creates() && matches!(attempt.view, View::Main) && strategy.allow_create_on_update(),
+            ignore_not_found: self.may_create(attempt),
         };
         let before: Mutex<Option<Object>> = Mutex::new(None);
         let mut updater = |entry: Option<Entry>| {
@@ -101,9 +106,14 @@ impl Store {
         Ok((object, created))
     }
 
+    fn may_create(&self, attempt: &Attempt<'_>) -> bool {
+        let allowed = attempt.change.applies() || self.served.resource.strategy.allow_create_on_update();
+        allowed && attempt.change.creates() && matches!(attempt.view, View::Main)
+    }
+
     /// A dry run: everything but the write.
     async fn rehearse(&self, attempt: &Attempt<'_>, name: &str) -> Result<(Object, bool), Status> {
-        let creates = attempt.change.creates() && matches!(attempt.view, View::Main) && self.served.resource.strategy.allow_create_on_update();
+        let creates = self.may_create(attempt);
         let old = match self.storage.get(&self.key(attempt.ctx, name), Freshness::Latest).await {
             Ok(entry) => Some(self.present(&entry)?),
             Err(Error::NotFound { .. }) if creates => None,
@@ -138,7 +148,9 @@ impl Store {
         let mut obj = wanted;
         match_namespace(self.served.resource.namespaced, ctx.namespace(), &mut obj)?;
         self.reset(ctx, attempt.view, &mut obj, &old);
-        self.attribute(ctx, &old, &mut obj);
+        if !change.applies() {
+            self.attribute(ctx, &old, &mut obj);
+        }
         let mut attributes = self.attributes(ctx, Operation::Update, name, options);
         attributes.object = Some(obj);
         attributes.old_object = Some(old.clone());
@@ -162,7 +174,7 @@ impl Store {
 
     async fn decide_create(&self, attempt: &Attempt<'_>, mut wanted: Object) -> Result<Update, Status> {
         wanted.meta_mut().remove("resourceVersion");
-        let (obj, finish) = self.prepare_create(attempt.ctx, wanted, attempt.options).await?;
+        let (obj, finish) = self.prepare_create(attempt.ctx, wanted, attempt.options, !attempt.change.applies()).await?;
         *attempt.finish.lock() = finish;
         Ok(Update::Put { object: self.to_stored(obj)?, ttl: self.served.resource.strategy.ttl() })
     }

@@ -1,0 +1,107 @@
+//! PATCH as server-side apply.
+
+use std::sync::Arc;
+
+use apimachinery::{
+    Object,
+    apply::{self, FieldSet},
+    raw,
+    status::Status,
+};
+use axum::response::Response;
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::{Ask, options, update::check_name};
+use crate::{
+    negotiate::BodyKind,
+    registry::{
+        catalog::Served,
+        codec::{self, complain},
+        store::{Change, View},
+    },
+    request::RequestContext,
+};
+
+/// The media type of configurations to apply; JSON is YAML too.
+pub(super) const MEDIA_TYPE: &str = "application/apply-patch+yaml";
+
+/// Applies the body to the object under one of its views, creating it where there is none.
+pub(super) async fn serve(mut ask: Ask, view: View) -> Result<Response, Status> {
+    let options = options::write(&ask.query, "PatchOptions", Some(true))?;
+    ask.ctx.dry_run = options.dry_run;
+    let body = ask.body().await?;
+    let change = Apply {
+        config: read(&ask.ctx, &body)?,
+        force: options.value.get("force") == Some(&Value::Bool(true)),
+        ignored: ignored(&ask.served, &view),
+        ctx: ask.ctx.clone(),
+        served: ask.served.clone(),
+    };
+    let name = ask.ctx.info.name.clone();
+    let (stored, created) = ask.store()?.update(&ask.ctx, &name, &change, &view, &options.value).await?;
+    ask.answer(if created { StatusCode::CREATED } else { StatusCode::OK }, &stored)
+}
+
+fn read(ctx: &RequestContext, body: &[u8]) -> Result<Value, Status> {
+    let broken = |why: String| Status::bad_request(format!("error decoding YAML: {why}"));
+    let node = codec::parse(BodyKind::Yaml, body).map_err(|why| broken(format!("error converting YAML to JSON: {why}")))?;
+    if !matches!(node, raw::Node::Object(_) | raw::Node::Null) {
+        let (prefix, words) = ("error unmarshaling JSON: while decoding JSON: json: cannot unmarshal", "into Go value of type map[string]interface {}");
+        return Err(broken(format!("{prefix} {} {words}", node.type_name())));
+    }
+    let strict = raw::duplicates(&node).into_iter().map(|path| format!("duplicate field \"{path}\"")).collect();
+    complain(ctx, strict, |text| Status::bad_request(format!("error strict decoding YAML: {text}")))?;
+    Ok(if matches!(node, raw::Node::Null) { json!({}) } else { node.to_value() })
+}
+
+/// The fields a write of the view leaves alone.
+fn ignored(served: &Served, view: &View) -> FieldSet {
+    match view {
+        View::Status => {
+            let fields = served.schema.fields().iter().map(|field| field.name.as_str());
+            FieldSet::of(fields.filter(|name| !matches!(*name, "apiVersion" | "kind" | "metadata" | "status")).chain(["metadata.labels"]))
+        }
+        View::Main if served.resource.has_status() && !served.resource.strategy.keeps_status_on_update() => FieldSet::of(["status"]),
+        View::Main | View::Other(_) => FieldSet::default(),
+    }
+}
+
+/// A configuration applied to the stored object.
+struct Apply {
+    ctx: RequestContext,
+    served: Arc<Served>,
+    config: Value,
+    force: bool,
+    ignored: FieldSet,
+}
+
+impl Change for Apply {
+    fn apply(&self, current: Option<&Object>) -> Result<Object, Status> {
+        let context = apply::Context {
+            schema: &self.served.schema,
+            gvk: &self.served.resource.gvk(),
+            subresource: &self.ctx.info.subresource,
+            ignored: &self.ignored,
+            now: self.ctx.now,
+        };
+        let live = current.cloned().unwrap_or_else(|| apply::empty(&context));
+        let merged = apply::apply(&live, &self.config, &self.ctx.field_manager, self.force, &context)?;
+        let decoded = self.served.schema.decode_value(&merged.value()).map_err(|error| Status::bad_request(error.to_string()))?;
+        let mut object = codec::finish(&self.served.expect(), decoded.value);
+        check_name(&mut object, &self.ctx.info.name)?;
+        // An apply that changes nothing is no write, though its time would be another.
+        match current {
+            Some(current) if apply::same_but_for_times(current, &object) => Ok(current.clone()),
+            _ => Ok(object),
+        }
+    }
+
+    fn creates(&self) -> bool {
+        true
+    }
+
+    fn applies(&self) -> bool {
+        true
+    }
+}
