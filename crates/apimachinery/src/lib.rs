@@ -4,6 +4,7 @@
 //! reason codes mirror `k8s.io/apimachinery`, because clients match on them.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod apply;
 pub mod field;
 pub mod go;
 pub mod gvk;
