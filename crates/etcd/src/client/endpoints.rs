@@ -4,6 +4,10 @@ use super::{Config, Error, Tls};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 
+/// Bytes in flight per stream, and in all. A watch nobody reads holds up its own stream's share and no other stream.
+const STREAM_WINDOW: u32 = 2 << 20;
+const CONNECTION_WINDOW: u32 = i32::MAX as u32;
+
 /// One connection per server, made lazily, and re-made when lost.
 pub(super) struct Endpoints {
     servers: Vec<(String, Channel)>,
@@ -61,7 +65,8 @@ fn endpoint(url: &str, config: &Config) -> Result<Endpoint, Error> {
         .map_err(Error::config)?
         .connect_timeout(config.dial_timeout)
         .tcp_nodelay(true)
-        .http2_adaptive_window(true)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
         .http2_keep_alive_interval(config.keep_alive_interval)
         .keep_alive_timeout(config.keep_alive_timeout)
         .keep_alive_while_idle(true);

@@ -2,7 +2,7 @@
 
 use super::alarm::Alarms;
 use crate::{
-    disk::{Batch, Column, Cursor, Read, Result, columns, columns::meta},
+    disk::{Batch, Column, Cursor, Read, Result, columns::meta},
     mvcc::Revisions,
 };
 use bytes::Bytes;
@@ -76,13 +76,9 @@ impl<'a> View<'a> {
                 }
             }
         }
-        let mut note = |name: &'static [u8], before: i64, now: i64| {
-            if before != now {
-                batch.put(Column::Meta, name, Bytes::copy_from_slice(&columns::revision_key(now)));
-            }
-        };
-        note(meta::REVISION, self.before.current, self.revisions.current);
-        note(meta::COMPACTED, self.before.compacted, self.revisions.compacted);
+        if self.before != self.revisions {
+            batch.put(Column::Meta, meta::REVISIONS, self.revisions.encode());
+        }
         batch
     }
 }

@@ -68,10 +68,8 @@ impl Column {
 
 /// Names in [`Column::Meta`].
 pub mod meta {
-    /// Newest revision, i64.
-    pub const REVISION: &[u8] = b"revision";
-    /// Oldest readable revision, i64.
-    pub const COMPACTED: &[u8] = b"compacted";
+    /// Newest revision, i64, then the oldest readable one, i64.
+    pub const REVISIONS: &[u8] = b"revisions";
     /// Up to here superseded versions are removed from disk, i64.
     pub const SCRUBBED: &[u8] = b"scrubbed";
     /// Log position of the last applied entry, as the raft layer writes it.

@@ -1,6 +1,6 @@
 //! Removing from disk what compaction gave up, a bounded step at a time.
 //!
-//! Compacting itself is replicated and only moves [`meta::COMPACTED`]; each member then removes at its own pace.
+//! Compacting itself is replicated and only moves [`Revisions::compacted`]; each member then removes at its own pace.
 
 use super::{Revisions, history, history::Change};
 use crate::disk::{Batch, Column, Database, Read, Result, columns, columns::meta};

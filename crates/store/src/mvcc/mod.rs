@@ -12,7 +12,7 @@ pub use event::{Event, EventKind};
 pub use key_range::KeyRange;
 
 use crate::{
-    disk::{self, Column, Read, columns, columns::meta},
+    disk::{self, Column, Error, Read, columns, columns::meta},
     refusal::Refusal,
 };
 use bytes::Bytes;
@@ -58,14 +58,21 @@ pub struct Revisions {
 impl Revisions {
     /// Reads both.
     pub fn read(read: &dyn Read) -> disk::Result<Self> {
-        let value = |name, default| match read.get(Column::Meta, name)? {
-            Some(bytes) => columns::read_revision(Column::Meta, &bytes),
-            None => Ok(default),
+        let Some(row) = read.get(Column::Meta, meta::REVISIONS)? else {
+            return Ok(Revisions { current: FIRST_REVISION, compacted: NEVER_COMPACTED });
         };
+        let corrupt = Error::Corrupt { column: Column::Meta, what: "the revisions are 16 bytes" };
+        let (current, compacted) = row.split_at_checked(8).ok_or(corrupt)?;
         Ok(Revisions {
-            current: value(meta::REVISION, FIRST_REVISION)?,
-            compacted: value(meta::COMPACTED, NEVER_COMPACTED)?,
+            current: columns::read_revision(Column::Meta, current)?,
+            compacted: columns::read_revision(Column::Meta, compacted)?,
         })
+    }
+
+    /// The form [`Revisions::read`] reads.
+    pub(crate) fn encode(self) -> Bytes {
+        let (current, compacted) = (columns::revision_key(self.current), columns::revision_key(self.compacted));
+        Bytes::copy_from_slice([current, compacted].as_flattened())
     }
 }
 

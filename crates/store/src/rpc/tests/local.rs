@@ -14,6 +14,7 @@ use etcd::{
     encoded::watch_server::WatchServer,
     etcdserverpb::{kv_server::KvServer, lease_server::LeaseServer},
 };
+use futures::StreamExt;
 use std::{
     sync::{
         Arc,
@@ -92,7 +93,8 @@ pub(super) async fn serve(limits: Limits) -> Served {
         .add_service(LeaseServer::new(context.clone()))
         .add_service(WatchServer::new(context));
     let stopped = stop.clone().cancelled_owned();
-    tokio::spawn(server.serve_with_incoming_shutdown(TcpListenerStream::new(listener), stopped));
+    let incoming = TcpListenerStream::new(listener).map(|stream| stream.and_then(|stream| stream.set_nodelay(true).map(|()| stream)));
+    tokio::spawn(server.serve_with_incoming_shutdown(incoming, stopped));
     let client = Client::connect(Config::new([url.clone()])).unwrap();
     Served { client, node, url, clock, _stop: stop.drop_guard() }
 }
