@@ -54,6 +54,8 @@ pub(crate) fn pod() -> Schema {
     let finalizers = list(&mut arena, text, ListType::Set);
     let args = list(&mut arena, text, ListType::Atomic);
 
+    let any = arena.add(Node::new(Kind::AnyObject));
+    let managed = list(&mut arena, any, ListType::Atomic);
     let meta = arena.define(
         "io.test.v1.ObjectMeta",
         object(vec![
@@ -62,6 +64,8 @@ pub(crate) fn pod() -> Schema {
             field("annotations", texts, OmitEmpty),
             field("created", time, OmitEmpty),
             merged(field("finalizers", finalizers, OmitEmpty), ""),
+            field("managedFields", managed, Pointer),
+            field("uid", text, OmitEmpty),
         ]),
     );
     let protocol = Field {
