@@ -1,0 +1,166 @@
+//! Registering the node and reporting its status.
+
+use std::{sync::Arc, time::Duration};
+
+use k8s_openapi::api::core::v1::{ContainerImage, Node as NodeObject, NodeCondition, NodeStatus};
+use kube::{
+    Api,
+    api::{Patch, PatchParams, PostParams},
+};
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::{
+    Node, capacity,
+    object::{self, Health, Machine},
+};
+use crate::cri::v1;
+
+/// Memory below which the node reports pressure (upstream's default eviction threshold).
+const LEAST_MEMORY: i64 = 100 << 20;
+/// Share of the disk below which the node reports pressure (likewise).
+const LEAST_DISK: f64 = 0.10;
+/// First and last wait between tries to register.
+const REGISTER_RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(7));
+
+/// Creates the Node object, or takes the existing one over; returns once the API server has it.
+pub(crate) async fn register(node: &Node, machine: &Machine) {
+    let mut wait = REGISTER_RETRY.0;
+    loop {
+        match try_register(node, machine).await {
+            Ok(()) => return,
+            Err(error) => tracing::warn!(node = node.name, %error, "register node"),
+        }
+        tokio::time::sleep(wait.mul_f64(1.0 + rand::random::<f64>() / 10.0)).await;
+        wait = (wait * 2).min(REGISTER_RETRY.1);
+    }
+}
+
+async fn try_register(node: &Node, machine: &Machine) -> kube::Result<()> {
+    let api: Api<NodeObject> = Api::all(node.client.clone());
+    let wanted = object::object(node, machine, &health(node).await);
+    let existing = match api.create(&PostParams::default(), &wanted).await {
+        Ok(_) => {
+            tracing::info!(node = node.name, "registered node");
+            node.events.node(&node.name, "Normal", "Starting", "Starting kubelet.");
+            return Ok(());
+        }
+        Err(kube::Error::Api(status)) if status.code == 409 => api.get(&node.name).await?,
+        Err(error) => return Err(error),
+    };
+    let labels = wanted.metadata.labels.unwrap_or_default();
+    let current = existing.metadata.labels.unwrap_or_default();
+    if labels.iter().any(|(key, value)| current.get(key) != Some(value)) {
+        let patch = json!({"metadata": {"labels": labels}});
+        api.patch(&node.name, &PatchParams::default(), &Patch::Strategic(patch)).await?;
+    }
+    tracing::info!(node = node.name, "node was registered before");
+    node.events.node(&node.name, "Normal", "Starting", "Starting kubelet.");
+    Ok(())
+}
+
+/// Computes the status every ten seconds; writes it when it changed, and every five minutes in any case.
+pub(crate) async fn report(node: &Arc<Node>, machine: &Machine) {
+    let mut last: Option<(Instant, NodeStatus)> = None;
+    loop {
+        let health = health(node).await;
+        let old: Vec<NodeCondition> = match &last {
+            Some((_, status)) => status.conditions.clone().unwrap_or_default(),
+            None => reported(node).await,
+        };
+        let status = object::status(node, machine, &health, images(node).await, &old);
+        let due = last.as_ref().is_none_or(|(at, known)| at.elapsed() >= node.settings.status_report || !object::same(known, &status));
+        if due {
+            match patch(node, &status).await {
+                Ok(()) => last = Some((Instant::now(), status)),
+                Err(error) if is_not_found(&error) && node.settings.register => {
+                    register(node, machine).await;
+                    last = None;
+                    continue;
+                }
+                Err(error) => tracing::warn!(node = node.name, %error, "report node status"),
+            }
+        }
+        // Jitter keeps the nodes of one process apart.
+        tokio::time::sleep(node.settings.status_update.mul_f64(1.0 + rand::random::<f64>() / 25.0)).await;
+    }
+}
+
+fn is_not_found(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 404)
+}
+
+async fn reported(node: &Node) -> Vec<NodeCondition> {
+    let found = Api::<NodeObject>::all(node.client.clone()).get_opt(&node.name).await.ok().flatten();
+    found.and_then(|n| n.status).and_then(|s| s.conditions).unwrap_or_default()
+}
+
+async fn patch(node: &Node, status: &NodeStatus) -> kube::Result<()> {
+    let api: Api<NodeObject> = Api::all(node.client.clone());
+    let mut status = serde_json::to_value(status).map_err(kube::Error::SerdeError)?;
+    // Addresses merge by type: without this a node that moved would keep its old ones.
+    if let Some(addresses) = status["addresses"].as_array_mut() {
+        addresses.push(json!({"$patch": "replace"}));
+    }
+    let patch = Patch::Strategic(json!({"status": status}));
+    api.patch_status(&node.name, &PatchParams::default(), &patch).await.map(|_| ())
+}
+
+async fn images(node: &Node) -> Vec<ContainerImage> {
+    let listed = node.cri.list_images(v1::ListImagesRequest::default()).await;
+    listed.map(|answer| object::images(answer.images)).unwrap_or_default()
+}
+
+/// Looks at machine and runtime.
+async fn health(node: &Node) -> Health {
+    let not_ready = match node.cri.status(v1::StatusRequest { verbose: false }).await {
+        Ok(answer) => runtime_problem(&answer),
+        Err(error) => Some(format!("container runtime is down: {}", crate::cri::describe(&error))),
+    };
+    if node.simulated {
+        return Health { not_ready, ..Default::default() };
+    }
+    Health {
+        memory_pressure: capacity::memory_available().is_some_and(|bytes| bytes < LEAST_MEMORY),
+        disk_pressure: capacity::disk_free(&node.paths.pods()).is_some_and(|share| share < LEAST_DISK),
+        pid_pressure: false,
+        not_ready,
+    }
+}
+
+/// What of the runtime's conditions keeps pods from running, in upstream's words.
+fn runtime_problem(answer: &v1::StatusResponse) -> Option<String> {
+    let conditions = answer.status.as_ref().map(|s| s.conditions.as_slice()).unwrap_or_default();
+    let failing = |kind: &str| {
+        let condition = conditions.iter().find(|c| c.r#type == kind)?;
+        (!condition.status).then(|| {
+            format!("{kind}={} reason:{} message:{}", condition.status, condition.reason, condition.message)
+        })
+    };
+    if let Some(text) = failing("RuntimeReady") {
+        return Some(format!("container runtime not ready: {text}"));
+    }
+    failing("NetworkReady").map(|text| format!("container runtime network not ready: {text}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_network_keeps_the_node_from_being_ready() {
+        let condition = |kind: &str, status: bool| v1::RuntimeCondition {
+            r#type: kind.into(),
+            status,
+            reason: "NetworkPluginNotReady".into(),
+            message: "cni config uninitialized".into(),
+        };
+        let answer = |network| v1::StatusResponse {
+            status: Some(v1::RuntimeStatus { conditions: vec![condition("RuntimeReady", true), condition("NetworkReady", network)] }),
+            ..Default::default()
+        };
+        assert_eq!(runtime_problem(&answer(true)), None);
+        let text = "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:cni config uninitialized";
+        assert_eq!(runtime_problem(&answer(false)).as_deref(), Some(text));
+    }
+}

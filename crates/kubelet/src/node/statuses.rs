@@ -1,0 +1,241 @@
+//! Carries pod statuses to the API server, the latest one only, and the final delete of a pod that has ended.
+//!
+//! Workers hand over and go on; one task per node writes, and keeps what it could not write for its next turn.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures::{StreamExt, stream};
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use kube::{
+    Api, Client,
+    api::{DeleteParams, Patch, PatchParams, Preconditions},
+};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use crate::pod::facts;
+
+/// Writes under way at once.
+const PARALLEL: usize = 4;
+/// Longest time for one write, and the wait after one that failed.
+const DEADLINE: Duration = Duration::from_secs(30);
+const RETRY: Duration = Duration::from_secs(2);
+
+/// What is to be written for one pod.
+#[derive(Clone)]
+struct Pending {
+    namespace: String,
+    name: String,
+    status: Option<Arc<PodStatus>>,
+    delete: bool,
+}
+
+#[derive(Default)]
+struct State {
+    pending: BTreeMap<String, Pending>,
+    /// What the API server has, by uid.
+    written: HashMap<String, Arc<PodStatus>>,
+}
+
+/// Statuses of one node's pods.
+#[derive(Default)]
+pub(crate) struct Statuses {
+    state: Mutex<State>,
+    news: Notify,
+}
+
+impl Statuses {
+    /// Hands over the pod's current status.
+    pub(crate) fn set(&self, pod: &Pod, status: &PodStatus) {
+        let uid = facts::uid(pod).to_owned();
+        let mut state = self.state.lock();
+        if !state.written.contains_key(&uid)
+            && let Some(known) = &pod.status
+        {
+            state.written.insert(uid.clone(), Arc::new(known.clone()));
+        }
+        let unchanged = match state.pending.get(&uid).and_then(|p| p.status.as_deref()) {
+            Some(pending) => pending == status,
+            None => state.written.get(&uid).is_some_and(|written| covers(written, status)),
+        };
+        if unchanged {
+            return;
+        }
+        let pending = state.pending.entry(uid).or_insert_with(|| pending(pod));
+        pending.status = Some(Arc::new(status.clone()));
+        drop(state);
+        self.news.notify_one();
+    }
+
+    /// Hands over the end of the pod: after its last status its object may go.
+    pub(crate) fn delete(&self, pod: &Pod) {
+        let uid = facts::uid(pod).to_owned();
+        self.state.lock().pending.entry(uid).or_insert_with(|| pending(pod)).delete = true;
+        self.news.notify_one();
+    }
+
+    /// Forgets a pod whose object is gone.
+    pub(crate) fn forget(&self, uid: &str) {
+        let mut state = self.state.lock();
+        state.pending.remove(uid);
+        state.written.remove(uid);
+    }
+
+    /// The last status known to have reached the API server.
+    pub(crate) fn written(&self, uid: &str) -> Option<Arc<PodStatus>> {
+        self.state.lock().written.get(uid).cloned()
+    }
+
+    /// Writes for ever.
+    pub(crate) async fn run(&self, client: &Client) {
+        loop {
+            let work: Vec<(String, Pending)> = self.state.lock().pending.clone().into_iter().collect();
+            if work.is_empty() {
+                self.news.notified().await;
+                continue;
+            }
+            let done = stream::iter(work).map(|(uid, pending)| async move { self.write(client, &uid, pending).await });
+            let failed = done.buffer_unordered(PARALLEL).filter(|ok| std::future::ready(!ok)).count().await;
+            if failed > 0 {
+                tokio::time::sleep(RETRY.mul_f64(1.0 + rand::random::<f64>() / 2.0)).await;
+            }
+        }
+    }
+
+    /// True when nothing of this is left to be done.
+    async fn write(&self, client: &Client, uid: &str, pending: Pending) -> bool {
+        let api: Api<Pod> = Api::namespaced(client.clone(), &pending.namespace);
+        match tokio::time::timeout(DEADLINE, self.write_once(&api, uid, &pending)).await {
+            Ok(Ok(())) => {
+                self.done(uid, &pending);
+                true
+            }
+            Ok(Err(kube::Error::Api(status))) if status.code == 404 || status.code == 409 && pending.delete => {
+                // Gone, or another pod of the same name.
+                self.forget(uid);
+                true
+            }
+            Ok(Err(error)) => {
+                tracing::warn!(pod = %format!("{}/{}", pending.namespace, pending.name), %error, "write pod status");
+                false
+            }
+            Err(_) => {
+                tracing::warn!(pod = %format!("{}/{}", pending.namespace, pending.name), "writing the pod status took too long");
+                false
+            }
+        }
+    }
+
+    async fn write_once(&self, api: &Api<Pod>, uid: &str, pending: &Pending) -> kube::Result<()> {
+        if let Some(status) = &pending.status {
+            let old = self.written(uid).unwrap_or_default();
+            let patch = Patch::Strategic(patch(uid, &old, status).map_err(kube::Error::SerdeError)?);
+            api.patch_status(&pending.name, &PatchParams::default(), &patch).await?;
+            self.state.lock().written.insert(uid.to_owned(), status.clone());
+        }
+        if pending.delete {
+            let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
+            let params = DeleteParams { grace_period_seconds: Some(0), preconditions: Some(preconditions), ..Default::default() };
+            api.delete(&pending.name, &params).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes the entry out, unless something newer was handed over meanwhile.
+    fn done(&self, uid: &str, wrote: &Pending) {
+        let mut state = self.state.lock();
+        if wrote.delete {
+            state.pending.remove(uid);
+            state.written.remove(uid);
+            return;
+        }
+        let newer = state.pending.get(uid).is_some_and(|now| {
+            now.delete || !matches!((&now.status, &wrote.status), (Some(a), Some(b)) if Arc::ptr_eq(a, b))
+        });
+        if !newer {
+            state.pending.remove(uid);
+        }
+    }
+}
+
+fn pending(pod: &Pod) -> Pending {
+    Pending {
+        namespace: facts::namespace(pod).to_owned(),
+        name: facts::name(pod).to_owned(),
+        status: None,
+        delete: false,
+    }
+}
+
+/// Whether what the API server has says all that `status` says; conditions others set do not count.
+fn covers(written: &PodStatus, status: &PodStatus) -> bool {
+    let theirs = written.conditions.as_deref().unwrap_or_default();
+    let ours = status.conditions.as_deref().unwrap_or_default();
+    let rest = |status: &PodStatus| PodStatus { conditions: None, ..status.clone() };
+    ours.iter().all(|c| theirs.contains(c)) && rest(written) == rest(status)
+}
+
+/// The strategic merge patch from `old` to `new`: conditions merge by type, addresses by value.
+fn patch(uid: &str, old: &PodStatus, new: &PodStatus) -> Result<Value, serde_json::Error> {
+    let (before, mut after) = (serde_json::to_value(old)?, serde_json::to_value(new)?);
+    if let (Some(before), Some(after)) = (before.as_object(), after.as_object_mut()) {
+        for key in before.keys().filter(|key| *key != "conditions" && *key != "nominatedNodeName") {
+            after.entry(key.clone()).or_insert(Value::Null);
+        }
+        for key in ["podIPs", "hostIPs"] {
+            remove_stale(before.get(key), after.get_mut(key));
+        }
+        after.retain(|key, value| key == "conditions" || before.get(key) != Some(value));
+    }
+    Ok(json!({"metadata": {"uid": uid}, "status": after}))
+}
+
+/// Lists that merge by `ip` need a directive for each address that is no more.
+fn remove_stale(before: Option<&Value>, after: Option<&mut Value>) {
+    let (Some(before), Some(after)) = (before.and_then(Value::as_array), after.and_then(Value::as_array_mut)) else { return };
+    let stale: Vec<Value> = before
+        .iter()
+        .filter(|entry| !after.iter().any(|a| a["ip"] == entry["ip"]))
+        .map(|entry| json!({"$patch": "delete", "ip": entry["ip"]}))
+        .collect();
+    after.extend(stale);
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::PodIP;
+
+    use super::*;
+
+    fn status(phase: &str, ip: Option<&str>) -> PodStatus {
+        PodStatus {
+            phase: Some(phase.into()),
+            pod_ip: ip.map(Into::into),
+            pod_ips: ip.map(|ip| vec![PodIP { ip: ip.into() }]),
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn the_patch_holds_changes_only_and_removes_stale_addresses() {
+        let (old, new) = (status("Running", Some("10.0.0.1")), status("Running", Some("10.0.0.2")));
+        let patch = patch("u", &old, &new).unwrap();
+        let expected = json!({"metadata": {"uid": "u"}, "status": {
+            "podIP": "10.0.0.2",
+            "podIPs": [{"ip": "10.0.0.2"}, {"$patch": "delete", "ip": "10.0.0.1"}],
+        }});
+        assert_eq!(patch, expected);
+    }
+
+    #[test]
+    fn what_is_no_more_becomes_null() {
+        let old = PodStatus { reason: Some("Evicted".into()), ..status("Failed", None) };
+        let patch = patch("u", &old, &status("Failed", None)).unwrap();
+        assert_eq!(patch["status"], json!({"reason": null}));
+    }
+}
