@@ -8,6 +8,7 @@ use super::Config;
 
 /// Leader election flags, with upstream's names and defaults. Use with `#[command(flatten)]`.
 #[derive(Clone, Debug, clap::Args)]
+#[group(skip)]
 pub struct Flags {
     /// Start a leader election client and gain leadership before executing the main loop.
     #[arg(long, default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
