@@ -37,7 +37,7 @@ impl From<&Resource> for Item {
                 .iter()
                 .map(|verb| (*verb).to_owned())
                 .collect(),
-            subresources: resource.subresources.iter().map(Sub::from).collect(),
+            subresources: resource.shown_subresources().map(Sub::from).collect(),
             custom: None,
         }
     }
