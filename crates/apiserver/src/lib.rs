@@ -14,6 +14,7 @@ pub(crate) mod loopback;
 pub(crate) mod negotiate;
 pub(crate) mod openapi;
 pub(crate) mod pipeline;
+pub(crate) mod protobuf;
 pub(crate) mod registry;
 pub(crate) mod request;
 mod run;

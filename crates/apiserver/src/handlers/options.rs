@@ -12,7 +12,10 @@ use crate::{
     negotiate::{BodyKind, to_value},
     registry::DeleteOptions,
     request::{FieldValidation, is_true},
+    schema,
 };
+
+const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
 
 type Query = [(String, String)];
 
@@ -109,7 +112,7 @@ pub(crate) fn delete(query: &Query, headers: &HeaderMap, body: &[u8]) -> Result<
     let mut value = if body.is_empty() {
         delete_query(query)?
     } else {
-        to_value(BodyKind::of(headers)?, body).map_err(|e| Status::bad_request(format!("error decoding DeleteOptions: {e}")))?
+        to_value(BodyKind::of(headers)?, body, &schema::builtin(DELETE_OPTIONS)).map_err(|e| Status::bad_request(format!("error decoding DeleteOptions: {e}")))?
     };
     if !value.is_object() {
         value = json!({});

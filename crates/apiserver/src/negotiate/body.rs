@@ -1,11 +1,13 @@
 //! Reads request bodies: size limit, content type, JSON or YAML.
 
-use apimachinery::status::Status;
+use apimachinery::{schema::Schema, status::Status};
 use axum::body::Body;
 use bytes::Bytes;
 use http::{HeaderMap, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::Value;
+
+use crate::protobuf;
 
 /// The largest body taken, in bytes (upstream's 3 MiB).
 const MAX_BODY: usize = 3 * 1024 * 1024;
@@ -19,6 +21,8 @@ pub(crate) enum BodyKind {
     Json,
     /// YAML.
     Yaml,
+    /// Kubernetes' protobuf, of built-in kinds.
+    Protobuf,
 }
 
 impl BodyKind {
@@ -27,6 +31,7 @@ impl BodyKind {
         match media_type(headers).as_str() {
             "" | "*/*" | "application/json" => Ok(Self::Json),
             "application/yaml" => Ok(Self::Yaml),
+            "application/vnd.kubernetes.protobuf" => Ok(Self::Protobuf),
             _ => Err(Status::unsupported_media_type(&TYPES)),
         }
     }
@@ -47,10 +52,14 @@ pub(crate) async fn read_body(body: Body) -> Result<Bytes, Status> {
     }
 }
 
-/// Parses a body that is no API object of ours with a schema (options, patches). Errors: 400.
-pub(crate) fn to_value(kind: BodyKind, bytes: &[u8]) -> Result<Value, String> {
+/// Parses a body loosely (options); `schema` leads through its protobuf form.
+pub(crate) fn to_value(kind: BodyKind, bytes: &[u8], schema: &Schema) -> Result<Value, String> {
     match kind {
         BodyKind::Json => serde_json::from_slice(bytes).map_err(|e| e.to_string()),
+        BodyKind::Protobuf => {
+            let unknown = protobuf::open(bytes).map_err(|e| e.to_string())?;
+            protobuf::decode(schema, unknown.raw).map_err(|e| e.to_string())
+        }
         BodyKind::Yaml => {
             let mut documents = serde_yaml_ng::Deserializer::from_slice(bytes);
             let first = documents.next().ok_or("EOF")?;

@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::{Strategy, catalog::Served};
 use crate::{
     negotiate::BodyKind,
+    protobuf,
     request::{FieldValidation, RequestContext},
 };
 
@@ -37,17 +38,14 @@ pub(crate) fn decode(ctx: &RequestContext, expect: &Expect<'_>, kind: BodyKind, 
     let unrecognized = |why: String| {
         Status::bad_request(format!("the object provided is unrecognized (must be of type {}): {why} ({})", expect.gvk.kind, summary(bytes)))
     };
+    if kind == BodyKind::Protobuf {
+        return decode_protobuf(expect, bytes);
+    }
     let node = parse(kind, bytes).map_err(|e| unrecognized(format!("{}{e}", if kind == BodyKind::Json { "couldn't get version/kind; json parse error: " } else { "" })))?;
     let (api_version, own_kind) = node.type_meta().map_err(|e| unrecognized(e.to_string()))?;
     let gvk = actual(expect, api_version, own_kind).map_err(unrecognized)?;
-    let cannot = |why: String| Status::bad_request(format!("{} in version {:?} cannot be handled as a {}: {why}", gvk.kind, gvk.version, expect.gvk.kind));
-    if gvk.kind != expect.gvk.kind {
-        return Err(cannot(unregistered(expect, &gvk.api_version(), &gvk.kind)));
-    }
-    if gvk.group_version() != expect.gvk.group_version() {
-        let text = format!("the API version in the data ({}) does not match the expected API version ({})", gvk.api_version(), expect.gvk.api_version());
-        return Err(Status::bad_request(text));
-    }
+    check_type(expect, &gvk)?;
+    let cannot = |why: String| cannot(expect, &gvk, &why);
     let decoded = expect.schema.decode(&node).map_err(|e| cannot(e.to_string()))?;
     let mut strict = decoded.strict;
     if kind == BodyKind::Yaml {
@@ -56,6 +54,38 @@ pub(crate) fn decode(ctx: &RequestContext, expect: &Expect<'_>, kind: BodyKind, 
     }
     complain(ctx, strict, |text| cannot(format!("strict decoding error: {text}")))?;
     Ok(finish(expect, decoded.value))
+}
+
+/// Reads a protobuf body: unknown fields are dropped silently there, as upstream does.
+fn decode_protobuf(expect: &Expect<'_>, bytes: &[u8]) -> Result<Object, Status> {
+    let unrecognized = |why: String| {
+        Status::bad_request(format!("the object provided is unrecognized (must be of type {}): {why} ({})", expect.gvk.kind, summary(bytes)))
+    };
+    let unknown = protobuf::open(bytes).map_err(|e| unrecognized(e.to_string()))?;
+    let gvk = actual(expect, unknown.api_version, unknown.kind).map_err(unrecognized)?;
+    check_type(expect, &gvk)?;
+    let value = match protobuf::decode(expect.schema, unknown.raw) {
+        Ok(value) => value,
+        Err(protobuf::Error::NoForm(_)) => return Err(Status::unsupported_media_type(&["application/json", "application/yaml"])),
+        Err(error) => return Err(cannot(expect, &gvk, &error.to_string())),
+    };
+    let decoded = expect.schema.decode_value(&value).map_err(|e| cannot(expect, &gvk, &e.to_string()))?;
+    Ok(finish(expect, decoded.value))
+}
+
+fn check_type(expect: &Expect<'_>, gvk: &GroupVersionKind) -> Result<(), Status> {
+    if gvk.kind != expect.gvk.kind {
+        return Err(cannot(expect, gvk, &unregistered(expect, &gvk.api_version(), &gvk.kind)));
+    }
+    if gvk.group_version() != expect.gvk.group_version() {
+        let text = format!("the API version in the data ({}) does not match the expected API version ({})", gvk.api_version(), expect.gvk.api_version());
+        return Err(Status::bad_request(text));
+    }
+    Ok(())
+}
+
+fn cannot(expect: &Expect<'_>, gvk: &GroupVersionKind, why: &str) -> Status {
+    Status::bad_request(format!("{} in version {:?} cannot be handled as a {}: {why}", gvk.kind, gvk.version, expect.gvk.kind))
 }
 
 /// Warns of or refuses what strict decoding found.
@@ -88,7 +118,7 @@ pub(crate) fn finish(expect: &Expect<'_>, mut value: Value) -> Object {
 /// A document in either encoding.
 pub(crate) fn parse(kind: BodyKind, bytes: &[u8]) -> Result<Node<'_>, String> {
     match kind {
-        BodyKind::Json => raw::parse_json(bytes).map_err(|e| e.to_string()),
+        BodyKind::Json | BodyKind::Protobuf => raw::parse_json(bytes).map_err(|e| e.to_string()),
         BodyKind::Yaml => {
             let text = std::str::from_utf8(bytes).map_err(|_| "yaml: invalid leading UTF-8 octet".to_owned())?;
             raw::parse_yaml(text).map_err(|e| e.to_string())
