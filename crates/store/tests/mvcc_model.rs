@@ -1,5 +1,7 @@
 //! The store's versions against a model that keeps every state whole.
 
+#![allow(clippy::unwrap_used)]
+
 use bytes::Bytes;
 use proptest::prelude::*;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};

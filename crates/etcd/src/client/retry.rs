@@ -56,7 +56,7 @@ impl Client {
             let status = match answer {
                 Err(_) => return Err(Error::deadline()),
                 Ok(Ok(response)) => return Ok(response.into_inner()),
-                Ok(Err(status)) => status,
+                Ok(Err(status)) => honest(status),
             };
             if !self.again(effect, &status, &picked) {
                 return Err(status.into());
@@ -73,7 +73,7 @@ impl Client {
 
     /// A failed request may be sent again; another server gets its turn if this one seems to be the trouble.
     fn again(&self, effect: Effect, status: &Status, picked: &Picked) -> bool {
-        if status.code() != Code::Unavailable && !lost(status) {
+        if status.code() != Code::Unavailable {
             return false;
         }
         self.endpoints.avoid(picked);
@@ -81,9 +81,15 @@ impl Client {
     }
 }
 
-/// The connection broke under the request.
-pub(super) fn lost(status: &Status) -> bool {
-    matches!(status.code(), Code::Unknown | Code::Internal | Code::Cancelled) && status.source().is_some()
+/// A connection that broke under a request is a server that is not available, whatever the layers below call it.
+pub(super) fn honest(status: Status) -> Status {
+    match (status.code(), status.source()) {
+        (Code::Unknown | Code::Internal | Code::Cancelled, Some(source)) => {
+            let message = format!("connection lost: {}: {source}", status.message());
+            Status::unavailable(message)
+        }
+        _ => status,
+    }
 }
 
 /// The request reached no log: there was no connection, or the server said so.

@@ -3,7 +3,7 @@
 use super::{
     Client, Error,
     endpoints::Picked,
-    retry::{Pause, lost},
+    retry::{Pause, honest},
 };
 use crate::{
     etcdserverpb::{
@@ -71,7 +71,7 @@ impl Watcher {
                         return Ok(changes);
                     }
                 }
-                Err(status) => self.lose(status).await?,
+                Err(status) => self.lose(honest(status)).await?,
             }
         }
     }
@@ -162,7 +162,7 @@ impl Watcher {
         }
         self.fragments.clear();
         let temporary = matches!(status.code(), Code::Unavailable | Code::DeadlineExceeded | Code::ResourceExhausted);
-        if !temporary && !lost(&status) {
+        if !temporary {
             return Err(status.into());
         }
         tracing::debug!(code = ?status.code(), message = status.message(), "watch lost; resuming");
