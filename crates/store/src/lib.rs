@@ -5,11 +5,20 @@
 pub mod apply;
 pub mod command;
 pub mod compactor;
+pub mod config;
 pub mod disk;
+mod http;
 pub mod lease;
+mod metrics;
 pub mod mvcc;
 pub mod node;
+mod raft;
 pub mod refusal;
 pub mod rpc;
+mod server;
 pub mod state;
+pub mod url;
 pub mod watch;
+
+pub use config::Config;
+pub use server::{Server, run};

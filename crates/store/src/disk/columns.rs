@@ -80,6 +80,18 @@ pub mod meta {
     pub const CLUSTER_VERSION: &[u8] = b"cluster_version";
 }
 
+/// Names in [`Column::RaftMeta`]; the values are messages of `proto/raft/v1`.
+pub mod raft_meta {
+    /// The vote.
+    pub const VOTE: &[u8] = b"vote";
+    /// The last log position known to be committed.
+    pub const COMMITTED: &[u8] = b"committed";
+    /// The last log position that was given up.
+    pub const PURGED: &[u8] = b"purged";
+    /// Whose data this is.
+    pub const IDENTITY: &[u8] = b"identity";
+}
+
 /// A revision as a key or value that sorts by number.
 pub fn revision_key(revision: i64) -> [u8; 8] {
     (revision as u64).to_be_bytes()

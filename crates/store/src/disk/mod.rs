@@ -4,10 +4,14 @@
 
 pub mod batch;
 pub mod columns;
+pub mod home;
 pub mod memory;
+pub mod rocksdb;
 
 pub use batch::{Batch, Write};
 pub use columns::Column;
+pub use home::Home;
+pub use rocksdb::{Rocks, Shared};
 
 use bytes::Bytes;
 

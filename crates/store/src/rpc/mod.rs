@@ -1,14 +1,19 @@
 //! The etcd v3 services: check a request, propose it or read, fill the header.
 
 pub mod check;
+mod cluster;
 mod convert;
 pub mod kv;
 pub mod layers;
 pub mod lease;
+mod maintenance;
+mod router;
 pub mod watch;
 
 #[cfg(test)]
 mod tests;
+
+pub(crate) use router::{background, router};
 
 use crate::{
     disk,

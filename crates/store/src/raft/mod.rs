@@ -1,0 +1,73 @@
+//! Consensus: one log that all members apply in the same order, on openraft. Only this module names it.
+//!
+//! A write: [`member`] gives it an ID and waits; [`proposer`] brings it to the leader, whose log and whose peers'
+//! logs ([`log_store`]) make it durable; [`state_machine`] applies it on each member once it is on that member's own
+//! disk, and tells whoever waits under its ID ([`proposals`]). A linearizable read passes the [`barrier`].
+
+mod barrier;
+mod contact;
+mod flusher;
+mod housekeeping;
+mod leadership;
+mod leases;
+mod log_store;
+pub(crate) mod member;
+pub(crate) mod membership;
+mod network;
+pub(crate) mod peers;
+mod proposals;
+mod proposer;
+mod server;
+mod snapshot;
+mod state_machine;
+#[cfg(test)]
+mod tests;
+mod types;
+mod wire;
+
+pub(crate) use member::{Options, RaftNode};
+
+use std::sync::Arc;
+
+use crate::{
+    command::{Command, Outcome},
+    node::{self, LeaseTime, Node},
+    refusal::Refusal,
+    state::State,
+};
+
+#[async_trait::async_trait]
+impl Node for RaftNode {
+    fn identity(&self) -> node::Identity {
+        let identity = RaftNode::identity(self);
+        node::Identity { cluster: identity.cluster_id, member: identity.member_id }
+    }
+
+    fn term(&self) -> u64 {
+        self.progress().term
+    }
+
+    fn state(&self) -> &Arc<State> {
+        RaftNode::state(self)
+    }
+
+    fn has_leader(&self) -> bool {
+        self.leader().is_some()
+    }
+
+    async fn propose(&self, command: Command) -> Result<Outcome, Refusal> {
+        RaftNode::propose(self, command).await
+    }
+
+    async fn read_barrier(&self) -> Result<(), Refusal> {
+        RaftNode::read_barrier(self).await
+    }
+
+    async fn lease_renew(&self, id: i64) -> Result<i64, Refusal> {
+        self.renew_lease(id).await
+    }
+
+    async fn lease_time(&self, id: i64) -> Result<LeaseTime, Refusal> {
+        self.time_of_lease(id).await
+    }
+}

@@ -1,0 +1,174 @@
+//! Connections to the other members.
+
+use std::{
+    collections::HashMap,
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use tonic::{
+    metadata::{Ascii, MetadataValue},
+    service::{Interceptor, interceptor::InterceptedService},
+    transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity as KeyPair},
+};
+
+use super::{
+    membership::Identity,
+    types::Member,
+    wire::pb::peer_client::PeerClient,
+};
+
+/// Metadata that names the sender's cluster.
+pub(crate) const CLUSTER: &str = "cluster-id";
+/// Metadata that names the member that is meant.
+pub(crate) const TO: &str = "to-member";
+
+/// A peer that does not accept a connection by then counts as unreachable.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// A silent connection is probed after this long, and given up when the probe stays unanswered as long again.
+const KEEP_ALIVE: Duration = Duration::from_secs(2);
+/// Largest message of a peer: an append of one largest request, or many small ones.
+const MAX_MESSAGE: usize = 64 << 20;
+
+/// What travels on a connection of its own, so that it waits for nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Lane {
+    /// Heartbeats, votes.
+    Control,
+    /// Log entries, forwarded proposals and read barriers.
+    Log,
+    /// Snapshots.
+    Snapshot,
+}
+
+/// A peer that could not be asked: surely nothing was sent.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("member {0:x} has no peer URL")]
+    NoUrl(u64),
+    #[error("peer URL {0} is none")]
+    Url(String, #[source] tonic::transport::Error),
+    #[error("read {0}")]
+    TlsFile(PathBuf, #[source] std::io::Error),
+    #[error("connect to {0}")]
+    Connect(String, #[source] tonic::transport::Error),
+}
+
+/// Files a member proves itself to its peers with, and checks them by. Read at each connect, so renewed ones are taken up.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PeerTls {
+    pub(crate) cert_file: Option<PathBuf>,
+    pub(crate) key_file: Option<PathBuf>,
+    pub(crate) ca_file: Option<PathBuf>,
+}
+
+pub(crate) type Client = PeerClient<InterceptedService<Channel, Stamp>>;
+
+/// Connections by member and lane; clones share them.
+#[derive(Clone)]
+pub(crate) struct Peers {
+    identity: Identity,
+    tls: PeerTls,
+    open: Arc<Mutex<HashMap<(u64, Lane), Channel>>>,
+}
+
+impl Peers {
+    pub(crate) fn new(identity: Identity, tls: PeerTls) -> Self {
+        Self { identity, tls, open: Arc::default() }
+    }
+
+    /// A client on an open connection. An error means that nothing was sent.
+    pub(crate) async fn client(&self, id: u64, member: &Member, lane: Lane) -> Result<Client, Error> {
+        let known = self.open.lock().get(&(id, lane)).cloned();
+        let channel = match known {
+            Some(channel) => channel,
+            None => {
+                let channel = self.connect(id, member).await?;
+                self.open.lock().insert((id, lane), channel.clone());
+                channel
+            }
+        };
+        let stamp = Stamp::new(self.identity.cluster_id, id);
+        let client = PeerClient::with_interceptor(channel, stamp);
+        Ok(client.max_decoding_message_size(MAX_MESSAGE).max_encoding_message_size(MAX_MESSAGE))
+    }
+
+    /// Forgets a connection on which a call failed, so that the next one tells "not sent" from "maybe sent".
+    pub(crate) fn forget(&self, id: u64, lane: Lane) {
+        self.open.lock().remove(&(id, lane));
+    }
+
+    async fn connect(&self, id: u64, member: &Member) -> Result<Channel, Error> {
+        let mut error = Error::NoUrl(id);
+        for url in &member.peer_urls {
+            match self.endpoint(url)?.connect().await {
+                Ok(channel) => return Ok(channel),
+                Err(source) => error = Error::Connect(url.clone(), source),
+            }
+        }
+        Err(error)
+    }
+
+    fn endpoint(&self, url: &str) -> Result<Endpoint, Error> {
+        let bad = |source| Error::Url(url.to_owned(), source);
+        let endpoint = Endpoint::from_shared(url.to_owned()).map_err(bad)?;
+        let endpoint = endpoint
+            .connect_timeout(CONNECT_TIMEOUT)
+            .tcp_nodelay(true)
+            .http2_keep_alive_interval(KEEP_ALIVE)
+            .keep_alive_timeout(KEEP_ALIVE)
+            .keep_alive_while_idle(true);
+        if url.starts_with("https:") { endpoint.tls_config(self.client_tls()?).map_err(bad) } else { Ok(endpoint) }
+    }
+
+    fn client_tls(&self) -> Result<ClientTlsConfig, Error> {
+        let read = |path: &PathBuf| std::fs::read(path).map_err(|e| Error::TlsFile(path.clone(), e));
+        let mut config = ClientTlsConfig::new();
+        if let Some(ca) = &self.tls.ca_file {
+            config = config.ca_certificate(Certificate::from_pem(read(ca)?));
+        }
+        if let (Some(cert), Some(key)) = (&self.tls.cert_file, &self.tls.key_file) {
+            config = config.identity(KeyPair::from_pem(read(cert)?, read(key)?));
+        }
+        Ok(config)
+    }
+}
+
+/// Writes on each call which cluster it comes from and which member it means.
+#[derive(Clone)]
+pub(crate) struct Stamp {
+    cluster: MetadataValue<Ascii>,
+    to: MetadataValue<Ascii>,
+}
+
+impl Stamp {
+    fn new(cluster: u64, to: u64) -> Self {
+        Self { cluster: cluster.into(), to: to.into() }
+    }
+}
+
+impl Interceptor for Stamp {
+    fn call(&mut self, mut request: tonic::Request<()>) -> Result<tonic::Request<()>, tonic::Status> {
+        request.metadata_mut().insert(CLUSTER, self.cluster.clone());
+        request.metadata_mut().insert(TO, self.to.clone());
+        Ok(request)
+    }
+}
+
+/// Refuses calls of another cluster, or meant for another member (a peer whose address was given to someone else).
+#[derive(Clone)]
+pub(crate) struct Check(pub(crate) Identity);
+
+impl Interceptor for Check {
+    fn call(&mut self, request: tonic::Request<()>) -> Result<tonic::Request<()>, tonic::Status> {
+        let number = |name| request.metadata().get(name).and_then(|v| v.to_str().ok()).and_then(|v| v.parse::<u64>().ok());
+        let (cluster, to) = (number(CLUSTER), number(TO));
+        if cluster != Some(self.0.cluster_id) || to != Some(self.0.member_id) {
+            tracing::warn!(?cluster, ?to, "refused a peer's call: it means another cluster or member");
+            return Err(tonic::Status::failed_precondition("etcdserver: cluster ID mismatch"));
+        }
+        Ok(request)
+    }
+}

@@ -1,0 +1,222 @@
+//! Applies committed entries to the member's state, once they are on its own disk.
+
+use std::{io, sync::Arc, time::Instant};
+
+use futures::{Stream, StreamExt};
+use openraft::{
+    OptionalSend,
+    storage::{ApplyResponder, EntryResponder, RaftSnapshotBuilder, RaftStateMachine},
+    type_config::alias::SnapshotOf,
+};
+use parking_lot::Mutex;
+use prost::Message;
+use tokio::sync::watch;
+
+use super::{
+    flusher::Hardened,
+    log_store::io_error,
+    proposals::Proposals,
+    snapshot::{Files, Snapshots},
+    types::{Entry, EntryPayload, LogId, SnapshotMeta, StoredMembership, TypeConfig},
+    wire::{self, pb},
+};
+use crate::{
+    command::{Command, Outcome},
+    disk::{Batch, Column, Home, Read, columns::meta},
+    metrics::Metrics,
+    state::State,
+};
+
+/// Entries applied in one batch at most.
+const BATCH: usize = 128;
+
+/// Where a state stands in the log.
+#[derive(Clone, Default)]
+struct Position {
+    applied: Option<LogId>,
+    membership: StoredMembership,
+}
+
+impl Position {
+    fn read(database: &(impl Read + ?Sized)) -> io::Result<Self> {
+        let get = |name| database.get(Column::Meta, name).map_err(io_error);
+        let applied = get(meta::APPLIED)?.map(|bytes| wire::decode("the applied position", bytes)).transpose()?;
+        let membership = get(meta::MEMBERSHIP)?.map(|bytes| wire::decode::<pb::StoredMembership>("the membership", bytes));
+        let membership = membership.transpose()?.map(StoredMembership::try_from).transpose()?;
+        Ok(Self { applied: wire::log_id(applied)?, membership: membership.unwrap_or_default() })
+    }
+}
+
+/// The state machine of a member.
+pub(crate) struct StateMachine {
+    state: Arc<State>,
+    home: Arc<Home>,
+    snapshots: Snapshots,
+    latest: Arc<Mutex<Option<(SnapshotMeta, Files)>>>,
+    proposals: Arc<Proposals>,
+    hardened: watch::Receiver<Hardened>,
+    /// First index that is not applied yet.
+    applied: watch::Sender<u64>,
+    metrics: Metrics,
+    position: Position,
+}
+
+/// What a [`StateMachine`] works with.
+pub(crate) struct Parts {
+    pub(crate) state: Arc<State>,
+    pub(crate) home: Arc<Home>,
+    pub(crate) snapshots: Snapshots,
+    pub(crate) proposals: Arc<Proposals>,
+    pub(crate) hardened: watch::Receiver<Hardened>,
+    pub(crate) metrics: Metrics,
+}
+
+impl StateMachine {
+    /// Goes on where the database stands.
+    pub(crate) fn open(parts: Parts) -> io::Result<Self> {
+        let position = Position::read(&*parts.home.current())?;
+        let applied = watch::Sender::new(next(position.applied));
+        let Parts { state, home, snapshots, proposals, hardened, metrics } = parts;
+        Ok(Self { state, home, snapshots, latest: Arc::default(), proposals, hardened, applied, metrics, position })
+    }
+
+    /// Follows the first index that is not applied yet.
+    pub(crate) fn applied(&self) -> watch::Receiver<u64> {
+        self.applied.subscribe()
+    }
+
+    /// Returns once entries up to `index` are on this member's disk: what it applies it can never forget.
+    async fn wait_hardened(&mut self, index: u64) -> io::Result<()> {
+        let hardened = self.hardened.wait_for(|next| !matches!(next, Ok(next) if *next <= index)).await;
+        match &*hardened.map_err(|_| io::Error::other("the raft log is closed"))? {
+            Ok(_) => Ok(()),
+            Err(cause) => Err(io::Error::other(cause.clone())),
+        }
+    }
+
+    fn apply_batch(&mut self, entries: &[Entry]) -> io::Result<Vec<Option<Outcome>>> {
+        let mut commands = Vec::with_capacity(entries.len());
+        let mut position = self.position.clone();
+        let mut notes = Batch::default();
+        for entry in entries {
+            position.applied = Some(entry.log_id);
+            match &entry.payload {
+                EntryPayload::Blank => {}
+                EntryPayload::Normal(proposal) => {
+                    let command = Command::from_bytes(proposal.command.clone());
+                    commands.push(command.map_err(|e| io::Error::other(format!("log entry {}: {e}", entry.log_id)))?);
+                }
+                EntryPayload::Membership(membership) => {
+                    position.membership = StoredMembership::new(Some(entry.log_id), membership.clone());
+                    let stored = pb::StoredMembership::from(&position.membership);
+                    notes.put(Column::Meta, meta::MEMBERSHIP, stored.encode_to_vec());
+                }
+            }
+        }
+        let applied = position.applied.map(pb::LogId::from).unwrap_or_default();
+        notes.put(Column::Meta, meta::APPLIED, applied.encode_to_vec());
+        let start = Instant::now();
+        let mut outcomes = self.state.apply(&commands, notes).map_err(io_error)?.into_iter();
+        self.metrics.committed(start.elapsed());
+        self.position = position;
+        let of = |entry: &Entry| matches!(entry.payload, EntryPayload::Normal(_)).then(|| outcomes.next()).flatten();
+        Ok(entries.iter().map(of).collect())
+    }
+
+    fn tell(&self, entry: &Entry, outcome: Option<Outcome>, responder: Option<ApplyResponder<TypeConfig>>) {
+        self.proposals.leadership_passed_to(entry.log_id.leader_id);
+        if let (EntryPayload::Normal(proposal), Some(outcome)) = (&entry.payload, outcome) {
+            self.proposals.applied(proposal.id, outcome);
+        }
+        if let Some(responder) = responder {
+            responder.send(());
+        }
+    }
+}
+
+fn next(id: Option<LogId>) -> u64 {
+    id.map_or(0, |id| id.index + 1)
+}
+
+impl RaftStateMachine<TypeConfig> for StateMachine {
+    type SnapshotData = Files;
+    type SnapshotBuilder = Builder;
+
+    async fn applied_state(&mut self) -> io::Result<(Option<LogId>, StoredMembership)> {
+        Ok((self.position.applied, self.position.membership.clone()))
+    }
+
+    async fn apply<Strm>(&mut self, entries: Strm) -> io::Result<()>
+    where
+        Strm: Stream<Item = io::Result<EntryResponder<TypeConfig>>> + Unpin + OptionalSend,
+    {
+        let mut batches = entries.ready_chunks(BATCH);
+        while let Some(batch) = batches.next().await {
+            let batch = batch.into_iter().collect::<io::Result<Vec<_>>>()?;
+            let (entries, responders): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
+            let Some(last) = entries.last().map(|entry| entry.log_id.index) else { continue };
+            self.wait_hardened(last).await?;
+            let outcomes = self.apply_batch(&entries)?;
+            self.applied.send_replace(last + 1);
+            for ((entry, outcome), responder) in entries.iter().zip(outcomes).zip(responders) {
+                self.tell(entry, outcome, responder);
+            }
+        }
+        Ok(())
+    }
+
+    async fn get_snapshot_builder(&mut self) -> Builder {
+        Builder { home: self.home.clone(), snapshots: self.snapshots.clone(), latest: self.latest.clone() }
+    }
+
+    async fn install_snapshot(&mut self, meta: &SnapshotMeta, snapshot: Files) -> io::Result<()> {
+        let (home, files) = (self.home.clone(), snapshot.clone());
+        let replaced = tokio::task::spawn_blocking(move || home.replace(files.path())).await;
+        replaced.map_err(io::Error::other)?.map_err(io_error)?;
+        let database = self.home.current();
+        let position = Position::read(&*database)?;
+        if position.applied != meta.last_log_id {
+            let text = format!("a snapshot of {:?} holds the state of {:?}", meta.last_log_id, position.applied);
+            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        }
+        self.state.replace(database).map_err(io_error)?;
+        self.position = position;
+        self.applied.send_replace(next(self.position.applied));
+        self.proposals.skipped_by_snapshot();
+        // The files moved away with the database; a fresh copy serves whoever asks for a snapshot now.
+        let snapshot = self.get_snapshot_builder().await.build_snapshot().await?;
+        tracing::info!(position = ?snapshot.meta.last_log_id, "installed a snapshot");
+        Ok(())
+    }
+
+    async fn get_current_snapshot(&mut self) -> io::Result<Option<SnapshotOf<TypeConfig, Files>>> {
+        let latest = self.latest.lock().clone();
+        Ok(latest.map(|(meta, snapshot)| openraft::Snapshot { meta, snapshot }))
+    }
+}
+
+/// Takes a snapshot beside the running state machine.
+pub(crate) struct Builder {
+    home: Arc<Home>,
+    snapshots: Snapshots,
+    latest: Arc<Mutex<Option<(SnapshotMeta, Files)>>>,
+}
+
+impl RaftSnapshotBuilder<TypeConfig> for Builder {
+    type SnapshotData = Files;
+
+    async fn build_snapshot(&mut self) -> io::Result<SnapshotOf<TypeConfig, Files>> {
+        let (home, files) = (self.home.clone(), self.snapshots.place());
+        let build = move || -> io::Result<_> {
+            home.checkpoint(files.path()).map_err(io_error)?;
+            // Entries go on being applied meanwhile: only the copy knows where it stands.
+            let copy = home.read_copy(files.path()).map_err(io_error)?;
+            Ok((Position::read(&*copy)?, files))
+        };
+        let (position, files) = tokio::task::spawn_blocking(build).await.map_err(io::Error::other)??;
+        let meta = SnapshotMeta { last_log_id: position.applied, last_membership: position.membership };
+        *self.latest.lock() = Some((meta.clone(), files.clone()));
+        tracing::info!(position = ?meta.last_log_id, "took a snapshot");
+        Ok(openraft::Snapshot { meta, snapshot: files })
+    }
+}

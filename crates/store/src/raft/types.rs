@@ -1,0 +1,61 @@
+//! The types openraft is instantiated with, under short names.
+
+// Implementations of foreign traits for foreign types (`wire`) show these types; the module itself is private.
+#![allow(unreachable_pub)]
+
+use std::fmt;
+
+use bytes::Bytes;
+use openraft::{declare_raft_types, impls::leader_id_adv, type_config::alias};
+
+use super::state_machine::StateMachine;
+
+/// What a log entry carries: an encoded command, encoded once by its proposer and decoded where it is applied.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Proposal {
+    /// Unique over members and restarts; whoever proposed it waits for this ID to be applied.
+    pub(crate) id: u64,
+    /// What the state machine applies.
+    pub(crate) command: Bytes,
+}
+
+impl fmt::Debug for Proposal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:x}({} bytes)", self.id, self.command.len())
+    }
+}
+
+impl fmt::Display for Proposal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// A member as the replicated membership knows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Member {
+    /// The operator's name for it (`--name`).
+    pub(crate) name: String,
+    /// Where its peers reach it.
+    pub(crate) peer_urls: Vec<String>,
+}
+
+declare_raft_types!(
+    /// The consensus configuration. A response is empty: each member answers its own clients from what it applies itself.
+    pub TypeConfig:
+        D = Proposal,
+        R = (),
+        NodeId = u64,
+        Node = Member,
+        AsyncRuntime = openraft::impls::TokioRuntime,
+);
+
+pub(crate) type Raft = openraft::Raft<TypeConfig, StateMachine>;
+pub(crate) type LeaderId = leader_id_adv::LeaderId<u64, u64>;
+pub(crate) type LogId = alias::LogIdOf<TypeConfig>;
+pub(crate) type Vote = alias::VoteOf<TypeConfig>;
+pub(crate) type Entry = alias::EntryOf<TypeConfig>;
+pub(crate) type EntryPayload = alias::PayloadOf<TypeConfig>;
+pub(crate) type Membership = openraft::Membership<u64, Member>;
+pub(crate) type StoredMembership = alias::StoredMembershipOf<TypeConfig>;
+pub(crate) type SnapshotMeta = alias::SnapshotMetaOf<TypeConfig>;

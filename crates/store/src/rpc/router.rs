@@ -1,0 +1,97 @@
+//! All services of the client port, and the work that goes on beside them.
+
+use std::{sync::Arc, time::Duration};
+
+use component::Shutdown;
+use etcd::encoded::watch_server::WatchServer;
+use etcd::etcdserverpb::{
+    cluster_server::ClusterServer, kv_server::KvServer, lease_server::LeaseServer,
+    maintenance_server::MaintenanceServer,
+};
+use tokio::{task::JoinSet, time::sleep};
+use tonic::service::{Routes, interceptor::InterceptedService};
+
+use super::{Context, Limits, cluster::Cluster, layers, lease::min_ttl, maintenance::Maintenance};
+use crate::{
+    command::{Command, MemberAttributes},
+    compactor,
+    config::Config,
+    lease::expiry,
+    node::Node,
+    raft::RaftNode,
+    url::Url,
+};
+
+/// Room for what gRPC puts around a request, as in etcd.
+const OVERHEAD: usize = 512 * 1024;
+/// Between two attempts to publish what this member is called.
+const PUBLISH_AGAIN: Duration = Duration::from_secs(1);
+
+/// The services, on one router.
+pub(crate) fn router(raft: &RaftNode, config: &Config) -> axum::Router {
+    let node: Arc<dyn Node> = Arc::new(raft.clone());
+    let limits = Limits {
+        txn_ops: config.max_txn_ops,
+        request_bytes: config.max_request_bytes,
+        min_lease_ttl: min_ttl(Duration::from_millis(config.election_timeout)),
+        progress_interval: config.watch_progress_notify_interval,
+    };
+    let context = Context { node: node.clone(), limits };
+    let cluster = Cluster { context: context.clone(), raft: raft.clone() };
+    let maintenance = Maintenance { context: context.clone(), raft: raft.clone(), quota: config.quota() };
+    let largest = config.max_request_bytes + OVERHEAD;
+    let required = layers::require_leader(node);
+    macro_rules! guarded {
+        ($service:expr) => {{
+            let service = $service.max_decoding_message_size(largest).max_encoding_message_size(usize::MAX);
+            InterceptedService::new(service, required.clone())
+        }};
+    }
+    let mut routes = Routes::builder();
+    routes
+        .add_service(guarded!(KvServer::new(context.clone())))
+        .add_service(guarded!(WatchServer::new(context.clone())))
+        .add_service(guarded!(LeaseServer::new(context)))
+        .add_service(guarded!(ClusterServer::new(cluster)))
+        .add_service(guarded!(MaintenanceServer::new(maintenance)));
+    routes.routes().prepare().into_axum_router()
+}
+
+/// Starts what goes on beside requests: leases that end, removal of what compaction gave up, telling the others
+/// what this member is called.
+pub(crate) fn background(raft: &RaftNode, config: &Config, client_urls: Vec<Url>, stop: &Shutdown) -> JoinSet<()> {
+    let mut tasks = JoinSet::new();
+    tasks.spawn(expiry::run(Arc::new(raft.clone()), stop.clone()));
+    tasks.spawn(compact(raft.clone(), stop.clone()));
+    let attributes = MemberAttributes {
+        member: raft.identity().member_id,
+        name: config.name.clone(),
+        client_urls: client_urls.iter().map(Url::to_string).collect(),
+    };
+    tasks.spawn(publish(raft.clone(), attributes));
+    tasks
+}
+
+async fn compact(raft: RaftNode, stop: Shutdown) {
+    if let Err(error) = compactor::run(raft.state().clone(), stop).await {
+        // A disk that failed here fails the next write too, and that stops the member.
+        tracing::error!(error = &error as &dyn std::error::Error, "remove compacted versions");
+    }
+}
+
+/// Publishes, until it worked, unless the cluster knows already.
+async fn publish(raft: RaftNode, attributes: MemberAttributes) {
+    loop {
+        let known = raft.state().read(|read, _| crate::apply::member::list(read)).and_then(|list| list);
+        if known.is_ok_and(|members| members.contains(&attributes)) {
+            return;
+        }
+        match raft.propose(Command::MemberAttributes(attributes.clone())).await {
+            Ok(_) => tracing::info!(name = attributes.name, "published this member to the cluster"),
+            Err(refusal) => {
+                tracing::warn!(%refusal, "publish this member to the cluster; will try again");
+                sleep(PUBLISH_AGAIN).await;
+            }
+        }
+    }
+}

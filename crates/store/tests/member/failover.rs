@@ -1,0 +1,157 @@
+//! Three members, of which some are killed while a client writes.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use tokio::task::JoinHandle;
+use tonic::Code;
+
+use crate::support::{Cluster, Member, eventually, get, put, within};
+
+/// A client that writes one key after the other through one member until told to stop.
+struct Writer {
+    stop: Arc<AtomicBool>,
+    task: JoinHandle<(Vec<String>, Duration)>,
+}
+
+impl Writer {
+    fn start(member: &Member) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (mut kv, stopped) = (member.kv(), stop.clone());
+        let task = tokio::spawn(async move {
+            let (mut acknowledged, mut longest, mut last) = (Vec::new(), Duration::ZERO, Instant::now());
+            while !stopped.load(Ordering::Relaxed) {
+                let key = format!("w{}", acknowledged.len());
+                match within(Duration::from_secs(10), put(&mut kv, &key, &key)).await {
+                    Ok(_) => {
+                        longest = longest.max(last.elapsed());
+                        last = Instant::now();
+                        acknowledged.push(key);
+                    }
+                    // The same key again: whether the first attempt took effect makes no difference.
+                    Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+                }
+            }
+            (acknowledged, longest)
+        });
+        Self { stop, task }
+    }
+
+    /// What was acknowledged, and the longest time between two acknowledgements.
+    async fn stop(self) -> (Vec<String>, Duration) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.task.await.unwrap()
+    }
+}
+
+async fn written(member: &Member, key: &str) {
+    eventually(&format!("{key} is written"), async || {
+        within(Duration::from_secs(2), get(&mut member.kv(), key)).await.ok().flatten()
+    })
+    .await;
+}
+
+async fn holds_all(member: &Member, keys: &[String]) {
+    let mut kv = member.kv();
+    for key in keys {
+        assert_eq!(get(&mut kv, key).await.unwrap().as_ref(), Some(key), "on {}", member.name);
+    }
+}
+
+/// Kills a member while a client writes through another, and starts it again.
+async fn writes_go_on_without(victim_leads: bool) {
+    let mut cluster = Cluster::start(3).await;
+    let leader = cluster.leader().await;
+    let victim = if victim_leads { leader } else { (leader + 1) % 3 };
+    let witness = (leader + 2) % 3;
+    let writer = Writer::start(&cluster.members[witness]);
+    written(&cluster.members[witness], "w20").await;
+    cluster.members[victim].kill();
+    let seen = cluster.members[witness].wait_for_leader().await;
+    assert_ne!(seen.leader, 0);
+    // Several election timeouts of writing without it.
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    cluster.members[victim].start();
+    cluster.members[victim].wait_for_leader().await;
+    let (acknowledged, longest) = writer.stop().await;
+    assert!(longest <= Duration::from_secs(3), "writes paused for {longest:?}");
+    for member in &cluster.members {
+        holds_all(member, &acknowledged).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn writes_go_on_when_the_leader_is_killed() {
+    writes_go_on_without(true).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn writes_go_on_when_a_follower_is_killed() {
+    writes_go_on_without(false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_quorum_writes_fail_within_the_deadline_and_resume_with_it() {
+    let mut cluster = Cluster::start(3).await;
+    let survivor = cluster.leader().await;
+    let others = [(survivor + 1) % 3, (survivor + 2) % 3];
+    let mut kv = cluster.members[survivor].kv();
+    put(&mut kv, "before", "1").await.unwrap();
+    for other in others {
+        cluster.members[other].kill();
+    }
+    let error = within(Duration::from_secs(12), put(&mut kv, "during", "1")).await.unwrap_err();
+    assert_eq!(error.code(), Code::Unavailable, "{error}");
+    assert!(error.message().starts_with("etcdserver: request timed out"), "{error}");
+    let serializable = etcd::etcdserverpb::RangeRequest { key: "before".into(), serializable: true, ..Default::default() };
+    assert_eq!(kv.range(serializable).await.unwrap().into_inner().kvs.len(), 1);
+    assert_eq!(cluster.members[survivor].status().await.unwrap().leader, 0);
+    cluster.members[others[0]].start();
+    eventually("writing resumes", async || {
+        within(Duration::from_secs(8), put(&mut kv.clone(), "after", "1")).await.ok()
+    })
+    .await;
+    assert_eq!(get(&mut cluster.members[others[0]].kv(), "before").await.unwrap().unwrap(), "1");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_members_killed_at_once_come_back_with_every_acknowledged_write() {
+    let mut cluster = Cluster::start(3).await;
+    let writer = Writer::start(&cluster.members[0]);
+    written(&cluster.members[0], "w50").await;
+    cluster.members.iter_mut().for_each(Member::kill);
+    cluster.members.iter_mut().for_each(Member::start);
+    for member in &cluster.members {
+        member.wait_for_leader().await;
+    }
+    let (acknowledged, _) = writer.stop().await;
+    for member in &cluster.members {
+        holds_all(member, &acknowledged).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_follower_too_far_behind_gets_a_snapshot() {
+    let mut cluster = Cluster::start_with(3, &["--snapshot-count", "50"]).await;
+    let leader = cluster.leader().await;
+    let late = (leader + 1) % 3;
+    cluster.members[late].kill();
+    let mut kv = cluster.members[leader].kv();
+    let mut number = 0;
+    // Until the log is purged past what the late one has.
+    while cluster.members[leader].logged().matches("took a snapshot").count() < 4 {
+        put(&mut kv, &format!("k{}", number % 100), &number.to_string()).await.unwrap();
+        number += 1;
+    }
+    cluster.members[late].start();
+    cluster.members[late].wait_for_leader().await;
+    let last = format!("k{}", (number - 1) % 100);
+    assert_eq!(get(&mut cluster.members[late].kv(), &last).await.unwrap(), Some((number - 1).to_string()));
+    assert!(cluster.members[late].logged().contains("installed a snapshot"));
+    put(&mut cluster.members[late].kv(), "through the late one", "1").await.unwrap();
+}

@@ -1,0 +1,8 @@
+//! Members as users run them: processes that are killed, started again, misconfigured.
+#![allow(clippy::unwrap_used, missing_docs, unreachable_pub)]
+
+mod failover;
+mod flags;
+mod single;
+mod support;
+mod tls;

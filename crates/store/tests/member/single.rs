@@ -1,0 +1,64 @@
+//! One member alone.
+
+use std::time::{Duration, Instant};
+
+use crate::support::{Cluster, eventually, get, put};
+
+#[tokio::test]
+async fn a_fresh_member_serves_at_once() {
+    let start = Instant::now();
+    let cluster = Cluster::start_with(1, &[]).await;
+    let mut kv = cluster.members[0].kv();
+    let revision = eventually("a write is acknowledged", async || put(&mut kv.clone(), "a", "1").await.ok()).await;
+    assert_eq!(revision, 2);
+    assert_eq!(get(&mut kv, "a").await.unwrap().unwrap(), "1");
+    assert!(start.elapsed() < Duration::from_secs(5), "took {:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn a_killed_member_comes_back_with_every_acknowledged_write() {
+    let mut cluster = Cluster::start(1).await;
+    let mut kv = cluster.members[0].kv();
+    for number in 0..100 {
+        put(&mut kv, &format!("k{number}"), &number.to_string()).await.unwrap();
+    }
+    cluster.members[0].kill();
+    cluster.members[0].start();
+    cluster.members[0].wait_for_leader().await;
+    let mut kv = cluster.members[0].kv();
+    for number in 0..100 {
+        assert_eq!(get(&mut kv, &format!("k{number}")).await.unwrap(), Some(number.to_string()));
+    }
+    assert_eq!(put(&mut kv, "next", "").await.unwrap(), 102);
+}
+
+#[tokio::test]
+async fn sigterm_ends_it_cleanly_and_a_restart_goes_on() {
+    let mut cluster = Cluster::start(1).await;
+    put(&mut cluster.members[0].kv(), "a", "1").await.unwrap();
+    assert!(cluster.members[0].terminate().success());
+    cluster.members[0].start();
+    cluster.members[0].wait_for_leader().await;
+    assert_eq!(get(&mut cluster.members[0].kv(), "a").await.unwrap().unwrap(), "1");
+}
+
+#[tokio::test]
+async fn snapshots_let_go_of_the_log_and_survive_a_kill() {
+    let mut cluster = Cluster::start_with(1, &["--snapshot-count", "50"]).await;
+    cluster.members[0].wait_for_leader().await;
+    let mut kv = cluster.members[0].kv();
+    for number in 0..400 {
+        put(&mut kv, &format!("k{}", number % 10), &number.to_string()).await.unwrap();
+    }
+    eventually("two snapshots are taken", async || {
+        (cluster.members[0].logged().matches("took a snapshot").count() >= 2).then_some(())
+    })
+    .await;
+    cluster.members[0].kill();
+    cluster.members[0].start();
+    cluster.members[0].wait_for_leader().await;
+    let mut kv = cluster.members[0].kv();
+    for number in 390..400 {
+        assert_eq!(get(&mut kv, &format!("k{}", number % 10)).await.unwrap(), Some(number.to_string()));
+    }
+}

@@ -1,0 +1,219 @@
+//! Members as processes of the real binary, on free ports of the loopback.
+
+use std::{
+    fs::{self, File},
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    time::{Duration, Instant},
+};
+
+use etcd::etcdserverpb::{
+    PutRequest, RangeRequest, StatusRequest, StatusResponse, kv_client::KvClient, maintenance_client::MaintenanceClient,
+};
+use tempfile::TempDir;
+use tonic::{Status, transport::Channel};
+
+/// Longest wait for something that must happen.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A cluster in a temporary directory; its processes end with it.
+pub struct Cluster {
+    _directory: TempDir,
+    pub members: Vec<Member>,
+}
+
+/// One member: running, or killed and to be started again with the same flags.
+pub struct Member {
+    pub name: String,
+    pub client_port: u16,
+    pub data_dir: PathBuf,
+    pub log: PathBuf,
+    flags: Vec<String>,
+    process: Option<Child>,
+}
+
+impl Cluster {
+    /// Starts `size` members and waits until each has a leader.
+    pub async fn start(size: usize) -> Self {
+        let cluster = Self::start_with(size, &[]).await;
+        for member in &cluster.members {
+            member.wait_for_leader().await;
+        }
+        cluster
+    }
+
+    /// Starts members with further flags; does not wait.
+    pub async fn start_with(size: usize, further: &[&str]) -> Self {
+        Self::start_at("http", size, further)
+    }
+
+    /// Starts members that speak TLS only, with the files of a directory; does not wait.
+    pub async fn start_tls(size: usize, pki: &Path) -> Self {
+        let file = |name: &str| pki.join(name).to_str().unwrap().to_owned();
+        let (ca, cert, key) = (file("ca.crt"), file("tls.crt"), file("tls.key"));
+        let client = ["--cert-file", &cert, "--key-file", &key, "--trusted-ca-file", &ca, "--client-cert-auth"];
+        let peer = ["--peer-cert-file", &cert, "--peer-key-file", &key, "--peer-trusted-ca-file", &ca];
+        Self::start_at("https", size, &[&client[..], &peer[..], &["--peer-client-cert-auth"]].concat())
+    }
+
+    fn start_at(scheme: &str, size: usize, further: &[&str]) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let ports = free_ports(2 * size);
+        let names: Vec<_> = (1..=size).map(|number| format!("m{number}")).collect();
+        let peers: Vec<_> = ports[size..].iter().map(|port| format!("{scheme}://127.0.0.1:{port}")).collect();
+        let initial: Vec<_> = names.iter().zip(&peers).map(|(name, url)| format!("{name}={url}")).collect();
+        let members = (0..size).map(|i| {
+            let client = format!("{scheme}://127.0.0.1:{}", ports[i]);
+            let data_dir = directory.path().join(&names[i]);
+            let mut flags: Vec<String> = [
+                ("--name", names[i].as_str()),
+                ("--data-dir", data_dir.to_str().unwrap()),
+                ("--listen-client-urls", &client),
+                ("--advertise-client-urls", &client),
+                ("--listen-peer-urls", &peers[i]),
+                ("--initial-advertise-peer-urls", &peers[i]),
+                ("--initial-cluster", &initial.join(",")),
+            ]
+            .iter()
+            .flat_map(|(flag, value)| [flag.to_string(), value.to_string()])
+            .collect();
+            flags.extend(further.iter().map(ToString::to_string));
+            let log = directory.path().join(format!("{}.log", names[i]));
+            Member { name: names[i].clone(), client_port: ports[i], data_dir, log, flags, process: None }
+        });
+        let mut cluster = Self { members: members.collect(), _directory: directory };
+        cluster.members.iter_mut().for_each(Member::start);
+        cluster
+    }
+
+    /// Position of the member that leads, as the others say too.
+    pub async fn leader(&self) -> usize {
+        let status = self.running().wait_for_leader().await;
+        for (position, member) in self.members.iter().enumerate() {
+            if member.is_running() {
+                let own = member.status().await.map(|status| status.header.unwrap().member_id);
+                if own.is_ok_and(|own| own == status.leader) {
+                    return position;
+                }
+            }
+        }
+        panic!("the leader {:x} does not run", status.leader);
+    }
+
+    /// Any member that runs.
+    pub fn running(&self) -> &Member {
+        self.members.iter().find(|member| member.is_running()).unwrap()
+    }
+}
+
+impl Member {
+    pub fn start(&mut self) {
+        let log = File::options().create(true).append(true).open(&self.log).unwrap();
+        let child = Command::new(env!("CARGO_BIN_EXE_store"))
+            .args(&self.flags)
+            .env_remove("RUST_LOG")
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn();
+        self.process = Some(child.unwrap());
+    }
+
+    pub fn is_running(&self) -> bool {
+        self.process.is_some()
+    }
+
+    /// SIGKILL.
+    pub fn kill(&mut self) {
+        let mut child = self.process.take().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    /// SIGTERM, and how it ended.
+    pub fn terminate(&mut self) -> ExitStatus {
+        let mut child = self.process.take().unwrap();
+        Command::new("kill").arg(child.id().to_string()).status().unwrap();
+        child.wait().unwrap()
+    }
+
+    /// Waits until the process ends by itself.
+    pub fn wait_for_end(&mut self) -> ExitStatus {
+        self.process.take().unwrap().wait().unwrap()
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.client_port)
+    }
+
+    /// A connection that opens itself when there is someone to talk to.
+    pub fn channel(&self) -> Channel {
+        Channel::from_shared(self.url()).unwrap().connect_lazy()
+    }
+
+    pub fn kv(&self) -> KvClient<Channel> {
+        KvClient::new(self.channel())
+    }
+
+    pub async fn status(&self) -> Result<StatusResponse, Status> {
+        let mut client = MaintenanceClient::new(self.channel());
+        within(Duration::from_secs(2), client.status(StatusRequest {})).await.map(tonic::Response::into_inner)
+    }
+
+    pub async fn wait_for_leader(&self) -> StatusResponse {
+        eventually(&format!("{} has a leader", self.name), async || {
+            self.status().await.ok().filter(|status| status.leader != 0)
+        })
+        .await
+    }
+
+    pub fn logged(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.process.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        if std::thread::panicking() {
+            eprintln!("--- {} ---\n{}", self.name, self.logged());
+        }
+    }
+}
+
+fn free_ports(count: usize) -> Vec<u16> {
+    let sockets: Vec<_> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    sockets.iter().map(|socket| socket.local_addr().unwrap().port()).collect()
+}
+
+/// Asks again until there is an answer.
+pub async fn eventually<T>(what: &str, ask: impl AsyncFn() -> Option<T>) -> T {
+    let start = Instant::now();
+    while start.elapsed() < PATIENCE {
+        if let Some(answer) = ask().await {
+            return answer;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("not in {PATIENCE:?}: {what}");
+}
+
+/// A call with a deadline, as clients set one.
+pub async fn within<T>(limit: Duration, call: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
+    let expired = |_| Status::deadline_exceeded("the client's deadline");
+    tokio::time::timeout(limit, call).await.map_err(expired)?
+}
+
+pub async fn put(kv: &mut KvClient<Channel>, key: &str, value: &str) -> Result<i64, Status> {
+    let request = PutRequest { key: key.to_owned().into(), value: value.to_owned().into(), ..Default::default() };
+    Ok(kv.put(request).await?.into_inner().header.unwrap().revision)
+}
+
+pub async fn get(kv: &mut KvClient<Channel>, key: &str) -> Result<Option<String>, Status> {
+    let request = RangeRequest { key: key.to_owned().into(), ..Default::default() };
+    let found = kv.range(request).await?.into_inner().kvs.pop();
+    Ok(found.map(|kv| String::from_utf8(kv.value.to_vec()).unwrap()))
+}
