@@ -255,11 +255,12 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         let end = u64::MAX.to_be_bytes().to_vec();
         batch.delete_range(Column::RaftLog, next(last).to_be_bytes().to_vec(), end);
         self.database.write(batch).map_err(io_error)?;
-        {
+        let upto = {
             let mut state = self.state.lock();
-            state.last = last.or(state.purged);
-        }
-        self.flusher.rewind(next(last)).await
+            state.last = state.last.min(last).max(state.purged);
+            next(state.last)
+        };
+        self.flusher.rewind(upto).await
     }
 
     // Position and deletion are one batch; unsynced, since a lost purge only leaves entries to purge again.
