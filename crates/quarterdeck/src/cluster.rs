@@ -1,0 +1,194 @@
+//! The shape of one cluster: members, nodes, ports, paths; and its PKI.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+
+use crate::cli::{Runtime, UpFlags};
+use crate::layout::Layout;
+use crate::parts::{LOOPBACK, Part};
+use crate::pki::{self, Authority, Subject};
+use crate::ports::Ports;
+use crate::{containerd, kubeconfig};
+
+/// One member of the store.
+#[derive(Clone, Debug)]
+pub(crate) struct StoreMember {
+    pub(crate) name: String,
+    pub(crate) client_port: u16,
+    pub(crate) peer_port: u16,
+}
+
+impl StoreMember {
+    pub(crate) fn client_url(&self) -> String {
+        format!("https://{LOOPBACK}:{}", self.client_port)
+    }
+
+    pub(crate) fn peer_url(&self) -> String {
+        format!("https://{LOOPBACK}:{}", self.peer_port)
+    }
+}
+
+/// One node.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) name: String,
+    /// Base name of its kubeconfig and serving certificate.
+    pub(crate) kubeconfig: String,
+    pub(crate) port: u16,
+    pub(crate) healthz_port: u16,
+    /// Addresses of its pods under containerd.
+    pub(crate) pod_cidr: String,
+    /// Network bridge of its pods under containerd.
+    pub(crate) bridge: String,
+}
+
+impl Node {
+    pub(crate) fn instance(&self) -> String {
+        format!("kubelet-{}", self.name)
+    }
+
+    /// Directory of the node's own containerd.
+    pub(crate) fn containerd(&self, layout: &Layout) -> PathBuf {
+        layout.data(&format!("containerd-{}", self.name))
+    }
+
+    pub(crate) fn socket(&self, layout: &Layout) -> PathBuf {
+        self.containerd(layout).join("containerd.sock")
+    }
+}
+
+/// The ports of the parts that stand alone.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PartPorts {
+    pub(crate) apiserver: u16,
+    pub(crate) controller_manager: u16,
+    pub(crate) scheduler: u16,
+}
+
+/// Everything that is decided before the first process starts.
+pub(crate) struct Cluster {
+    pub(crate) layout: Layout,
+    pub(crate) runtime: Runtime,
+    pub(crate) parts: Vec<Part>,
+    pub(crate) members: Vec<StoreMember>,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) ports: PartPorts,
+    programs: PathBuf,
+}
+
+impl Cluster {
+    /// Decides shape and ports.
+    ///
+    /// # Errors
+    /// When a binary is missing, or the runtime cannot work here.
+    pub(crate) fn plan(flags: &UpFlags, layout: Layout) -> anyhow::Result<Self> {
+        let mut free = Ports::default();
+        let runtime = containerd::choose(flags.runtime)?;
+        let members = (1..=flags.store_members).map(|number| member(&mut free, number)).collect::<Result<_, _>>()?;
+        let ports = PartPorts { apiserver: free.take(6443)?, controller_manager: free.take(10257)?, scheduler: free.take(10259)? };
+        let count = if flags.components.contains(&Part::Kubelet) { flags.nodes } else { 0 };
+        let nodes = (1..=count).map(|number| node(&mut free, &layout, number, count, runtime)).collect::<Result<Vec<_>, _>>()?;
+        let mut parts: Vec<_> = Part::ALL.into_iter().filter(|part| flags.components.contains(part)).collect();
+        if nodes.is_empty() {
+            parts.retain(|part| *part != Part::Kubelet);
+        }
+        let cluster = Self { layout, runtime, parts, members, nodes, ports, programs: programs()? };
+        match cluster.parts.iter().find(|part| !cluster.program(**part).is_file()) {
+            Some(missing) => bail!("{} is missing: build it with `make build`", cluster.program(*missing).display()),
+            None => Ok(cluster),
+        }
+    }
+
+    /// The binary of a part, beside this one.
+    pub(crate) fn program(&self, part: Part) -> PathBuf {
+        self.programs.join(part.binary())
+    }
+
+    /// The API server's URL.
+    pub(crate) fn server(&self) -> String {
+        format!("https://{LOOPBACK}:{}", self.ports.apiserver)
+    }
+
+    /// Writes keys, certificates and kubeconfigs.
+    pub(crate) fn write_pki(&self) -> anyhow::Result<()> {
+        let layout = &self.layout;
+        let ca = Authority::open(layout, "ca", "kubernetes")?;
+        self.write_serving(&ca)?;
+        self.write_store_pki()?;
+        let front_proxy = Authority::open(layout, "front-proxy-ca", "front-proxy-ca")?;
+        front_proxy.issue_files(layout, "front-proxy-client", &Subject::client("front-proxy-client", &[]))?;
+        pki::service_account_key(layout)?;
+        self.write_kubeconfigs(&ca)
+    }
+
+    fn write_serving(&self, ca: &Authority) -> anyhow::Result<()> {
+        let service: IpAddr = "10.96.0.1".parse().context("address of the kubernetes Service")?;
+        let dns = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"];
+        let apiserver = Subject { name: "kube-apiserver", groups: &[], dns: &dns, ips: &[LOOPBACK, service] };
+        ca.issue_files(&self.layout, "apiserver", &apiserver)?;
+        let kubelet_client = Subject::client("kube-apiserver-kubelet-client", &["system:masters"]);
+        ca.issue_files(&self.layout, "apiserver-kubelet-client", &kubelet_client)?;
+        for node in &self.nodes {
+            let user = format!("system:node:{}", node.name);
+            let subject = Subject { name: &user, groups: &["system:nodes"], dns: &["localhost", &node.name], ips: &[LOOPBACK] };
+            ca.issue_files(&self.layout, &node.kubeconfig, &subject)?;
+        }
+        Ok(())
+    }
+
+    /// The store has an authority of its own: nobody but the API server and the operator gets a certificate for it.
+    fn write_store_pki(&self) -> anyhow::Result<()> {
+        let ca = Authority::open(&self.layout, "etcd/ca", "etcd-ca")?;
+        for name in ["etcd/server", "etcd/peer"] {
+            ca.issue_files(&self.layout, name, &Subject { name: "store", groups: &[], dns: &["localhost"], ips: &[LOOPBACK] })?;
+        }
+        ca.issue_files(&self.layout, "etcd/healthcheck-client", &Subject::client("kube-etcd-healthcheck-client", &[]))?;
+        ca.issue_files(&self.layout, "apiserver-etcd-client", &Subject::client("kube-apiserver-etcd-client", &[]))
+    }
+
+    fn write_kubeconfigs(&self, ca: &Authority) -> anyhow::Result<()> {
+        let mut users = vec![
+            ("admin".to_owned(), "kubernetes-admin".to_owned(), "system:masters"),
+            ("controller-manager".to_owned(), "system:kube-controller-manager".to_owned(), ""),
+            ("scheduler".to_owned(), "system:kube-scheduler".to_owned(), ""),
+        ];
+        users.extend(self.nodes.iter().map(|node| (node.kubeconfig.clone(), format!("system:node:{}", node.name), "system:nodes")));
+        for (file, user, group) in users {
+            let groups: Vec<_> = [group].into_iter().filter(|group| !group.is_empty()).collect();
+            let pair = ca.issue(&Subject::client(&user, &groups))?;
+            kubeconfig::write(&self.layout.kubeconfig(&file), &self.server(), &ca.cert, &user, &pair)?;
+        }
+        Ok(())
+    }
+}
+
+fn member(free: &mut Ports, number: usize) -> anyhow::Result<StoreMember> {
+    let shift = u16::try_from(number - 1).unwrap_or(0) * 10_000;
+    let name = format!("store-{number}");
+    Ok(StoreMember { name, client_port: free.take(2379 + shift)?, peer_port: free.take(2380 + shift)? })
+}
+
+fn node(free: &mut Ports, layout: &Layout, number: usize, count: usize, runtime: Runtime) -> anyhow::Result<Node> {
+    let name = format!("node-{number}");
+    let alone = count == 1 && runtime != Runtime::Hollow;
+    let kubeconfig = if alone { "kubelet".to_owned() } else { format!("kubelet-{name}") };
+    // One process serves all hollow nodes: only the first's ports are used.
+    let usual = |port: u16| if number == 1 { port } else { 0 };
+    let (port, healthz_port) =
+        if runtime == Runtime::Hollow && number > 1 { (0, 0) } else { (free.take(usual(10250))?, free.take(usual(10248))?) };
+    // Clusters side by side must not share bridges or addresses.
+    let mut hasher = DefaultHasher::new();
+    layout.root().hash(&mut hasher);
+    let cluster = hasher.finish();
+    let pod_cidr = format!("10.{}.{}.0/24", 128 + cluster % 96, number % 256);
+    let bridge = format!("qd{:07x}.{}", cluster & 0xfff_ffff, number % 256);
+    Ok(Node { name, kubeconfig, port, healthz_port, pod_cidr, bridge })
+}
+
+fn programs() -> anyhow::Result<PathBuf> {
+    let own = std::env::current_exe().context("find this program's own path")?;
+    Ok(own.parent().map(PathBuf::from).unwrap_or_default())
+}

@@ -1,0 +1,102 @@
+//! A containerd of the cluster's own for each node: nothing that other software on the machine uses is touched.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use tokio::process::Command;
+
+use crate::cli::Runtime;
+use crate::cluster::{Cluster, Node};
+use crate::layout::Layout;
+use crate::parts::Launch;
+
+/// What an operator applies by hand, carried along so that the binary works alone.
+const FILES: [(&str, &str); 5] = [
+    ("containerd/start", include_str!("../../../deploy/containerd/start")),
+    ("containerd/config.toml.in", include_str!("../../../deploy/containerd/config.toml.in")),
+    ("containerd/10-quarterdeck.conflist.in", include_str!("../../../deploy/containerd/10-quarterdeck.conflist.in")),
+    ("images/make", include_str!("../../../deploy/images/make")),
+    ("images/storefront-api/server", include_str!("../../../deploy/images/storefront-api/server")),
+];
+
+/// The runtime asked for, or the best one that works here.
+pub(crate) fn choose(asked: Option<Runtime>) -> anyhow::Result<Runtime> {
+    let root = nix::unistd::geteuid().is_root();
+    let missing: Vec<_> = ["containerd", "runc", "ctr"].into_iter().filter(|program| !installed(program)).collect();
+    match asked {
+        Some(Runtime::Containerd) if !root => bail!("--runtime containerd needs root; use --runtime process or hollow"),
+        Some(Runtime::Containerd) if !missing.is_empty() => {
+            bail!("--runtime containerd needs {}: apt-get install containerd runc", missing.join(", "))
+        }
+        Some(runtime) => Ok(runtime),
+        None if root && missing.is_empty() => Ok(Runtime::Containerd),
+        None => Ok(Runtime::Process),
+    }
+}
+
+fn installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
+}
+
+/// Writes the scripts into the data directory.
+pub(crate) fn write_files(layout: &Layout) -> anyhow::Result<()> {
+    for (name, content) in FILES {
+        let path = script(layout, name);
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent).with_context(|| format!("create {}", parent.display()))?;
+        }
+        std::fs::write(&path, content).with_context(|| format!("write {}", path.display()))?;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).with_context(|| format!("protect {}", path.display()))?;
+    }
+    Ok(())
+}
+
+fn script(layout: &Layout, name: &str) -> PathBuf {
+    layout.root().join("deploy").join(name)
+}
+
+/// The containerd of every node.
+pub(crate) fn launches(cluster: &Cluster) -> Vec<Launch> {
+    cluster.nodes.iter().map(|node| launch(cluster, node)).collect()
+}
+
+fn launch(cluster: &Cluster, node: &Node) -> Launch {
+    let directory = node.containerd(&cluster.layout);
+    Launch {
+        instance: format!("containerd-{}", node.name),
+        program: script(&cluster.layout, "containerd/start"),
+        args: vec![directory.display().to_string(), node.pod_cidr.clone(), node.bridge.clone()],
+        listens: node.socket(&cluster.layout).display().to_string(),
+    }
+}
+
+/// Waits until every containerd answers and has the images that no registry serves.
+pub(crate) async fn import_images(cluster: &Cluster) -> anyhow::Result<()> {
+    for node in &cluster.nodes {
+        let socket = node.socket(&cluster.layout);
+        wait_for(&socket).await?;
+        let made = Command::new(script(&cluster.layout, "images/make"))
+            .arg(cluster.layout.root().join("images"))
+            .arg(&socket)
+            .kill_on_drop(true)
+            .output();
+        let output = tokio::time::timeout(Duration::from_secs(120), made).await.context("make images: no end within 120 s")??;
+        if !output.status.success() {
+            bail!("make images: {}", String::from_utf8_lossy(&output.stderr).trim());
+        }
+    }
+    Ok(())
+}
+
+async fn wait_for(socket: &Path) -> anyhow::Result<()> {
+    for _ in 0..300 {
+        if tokio::net::UnixStream::connect(socket).await.is_ok() {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    bail!("containerd does not answer on {} within 30 s", socket.display())
+}

@@ -1,0 +1,166 @@
+//! The cluster's keys and certificates, in files named as kubeadm names them.
+//!
+//! Three authorities: the cluster's own, the front proxy's, and the store's, which signs for the API server and the
+//! operator only, so that nobody else reaches the store.
+
+use std::fs::Permissions;
+use std::net::IpAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use anyhow::Context;
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, SanType,
+};
+
+use crate::layout::Layout;
+
+/// A certificate and its key, PEM.
+pub(crate) struct Pair {
+    pub(crate) cert: String,
+    pub(crate) key: String,
+}
+
+/// Who a certificate speaks for.
+pub(crate) struct Subject<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) groups: &'a [&'a str],
+    /// Host names it serves as; none for a pure client.
+    pub(crate) dns: &'a [&'a str],
+    pub(crate) ips: &'a [IpAddr],
+}
+
+impl<'a> Subject<'a> {
+    pub(crate) fn client(name: &'a str, groups: &'a [&'a str]) -> Self {
+        Self { name, groups, dns: &[], ips: &[] }
+    }
+}
+
+/// A certificate authority.
+pub(crate) struct Authority {
+    pub(crate) cert: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Authority {
+    /// The authority in `<name>.crt` and `<name>.key` below `pki/`, made when it is not there yet.
+    pub(crate) fn open(layout: &Layout, name: &str, common_name: &str) -> anyhow::Result<Self> {
+        let (cert_file, key_file) = (layout.pki(&format!("{name}.crt")), layout.pki(&format!("{name}.key")));
+        if !cert_file.exists() || !key_file.exists() {
+            let key = KeyPair::generate().context("generate key")?;
+            let cert = authority_params(common_name).self_signed(&key).context("sign certificate")?;
+            write_private(&key_file, &key.serialize_pem())?;
+            write(&cert_file, &cert.pem())?;
+        }
+        let cert = read(&cert_file)?;
+        let key = KeyPair::from_pem(&read(&key_file)?).with_context(|| format!("parse {}", key_file.display()))?;
+        let issuer = Issuer::from_ca_cert_pem(&cert, key).with_context(|| format!("parse {}", cert_file.display()))?;
+        Ok(Self { cert, issuer })
+    }
+
+    /// A fresh certificate for `subject`, valid for a year.
+    pub(crate) fn issue(&self, subject: &Subject<'_>) -> anyhow::Result<Pair> {
+        let key = KeyPair::generate().context("generate key")?;
+        let cert = leaf_params(subject)?.signed_by(&key, &self.issuer).context("sign certificate")?;
+        Ok(Pair { cert: cert.pem(), key: key.serialize_pem() })
+    }
+
+    /// Issues into `<name>.crt` and `<name>.key` below `pki/`.
+    pub(crate) fn issue_files(&self, layout: &Layout, name: &str, subject: &Subject<'_>) -> anyhow::Result<()> {
+        let pair = self.issue(subject)?;
+        write_private(&layout.pki(&format!("{name}.key")), &pair.key)?;
+        write(&layout.pki(&format!("{name}.crt")), &pair.cert)
+    }
+}
+
+fn authority_params(common_name: &str) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = distinguished_name(common_name, &[]);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    valid_for_days(&mut params, 3650);
+    params
+}
+
+fn leaf_params(subject: &Subject<'_>) -> anyhow::Result<CertificateParams> {
+    let names = subject.dns.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let mut params = CertificateParams::new(names).context("host names of certificate")?;
+    params.subject_alt_names.extend(subject.ips.iter().copied().map(SanType::IpAddress));
+    params.distinguished_name = distinguished_name(subject.name, subject.groups);
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    if !params.subject_alt_names.is_empty() {
+        params.extended_key_usages.push(ExtendedKeyUsagePurpose::ServerAuth);
+    }
+    params.use_authority_key_identifier_extension = true;
+    valid_for_days(&mut params, 365);
+    Ok(params)
+}
+
+/// From an hour ago, since clocks differ.
+fn valid_for_days(params: &mut CertificateParams, days: i64) {
+    let now = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC);
+    let date = |at: &jiff::Zoned| rcgen::date_time_ymd(i32::from(at.year()), at.month() as u8, at.day() as u8);
+    params.not_before = date(&now.saturating_sub(jiff::Span::new().hours(25)));
+    params.not_after = date(&now.saturating_add(jiff::Span::new().days(days)));
+}
+
+fn distinguished_name(common_name: &str, groups: &[&str]) -> DistinguishedName {
+    let mut name = DistinguishedName::new();
+    for group in groups {
+        name.push(DnType::OrganizationName, *group);
+    }
+    name.push(DnType::CommonName, common_name);
+    name
+}
+
+/// The key that signs service-account tokens, as `sa.key` and `sa.pub`.
+pub(crate) fn service_account_key(layout: &Layout) -> anyhow::Result<()> {
+    let key_file = layout.pki("sa.key");
+    if key_file.exists() {
+        return Ok(());
+    }
+    let key = KeyPair::generate().context("generate key")?;
+    write(&layout.pki("sa.pub"), &key.public_key_pem())?;
+    write_private(&key_file, &key.serialize_pem())
+}
+
+fn read(path: &Path) -> anyhow::Result<String> {
+    std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))
+}
+
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent).with_context(|| format!("create {}", parent.display()))?;
+    }
+    std::fs::write(path, text).with_context(|| format!("write {}", path.display()))
+}
+
+/// Writes a file that only its owner may read.
+pub(crate) fn write_private(path: &Path, text: &str) -> anyhow::Result<()> {
+    write(path, "")?;
+    std::fs::set_permissions(path, Permissions::from_mode(0o600)).with_context(|| format!("protect {}", path.display()))?;
+    write(path, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_authority_is_made_once_and_its_private_key_is_for_its_owner() {
+        let directory = tempfile::tempdir().unwrap();
+        let layout = Layout::new(directory.path()).unwrap();
+        let first = Authority::open(&layout, "ca", "kubernetes").unwrap().cert;
+        assert_eq!(Authority::open(&layout, "ca", "kubernetes").unwrap().cert, first);
+        let mode = std::fs::metadata(layout.pki("ca.key")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_client_certificate_names_user_and_groups() {
+        let name = distinguished_name("admin", &["system:masters"]);
+        assert!(name.iter().any(|(kind, _)| *kind == DnType::OrganizationName));
+        assert!(leaf_params(&Subject::client("admin", &["system:masters"])).unwrap().subject_alt_names.is_empty());
+    }
+}
