@@ -9,6 +9,7 @@ pub(crate) mod authn;
 pub(crate) mod authz;
 mod config;
 pub(crate) mod handlers;
+pub(crate) mod informer;
 mod kubelet;
 pub(crate) mod loopback;
 pub(crate) mod negotiate;

@@ -1,5 +1,15 @@
 //! Admission: plugins that change (`admit`) or refuse (`validate`) a request between decoding and storage.
 
+pub(crate) mod default_toleration_seconds;
+pub(crate) mod namespace_lifecycle;
+pub(crate) mod node_restriction;
+pub(crate) mod plugins;
+pub(crate) mod priority;
+pub(crate) mod service_account;
+pub(crate) mod taint_nodes_by_condition;
+#[cfg(test)]
+mod test;
+
 use std::sync::Arc;
 
 use apimachinery::{Object, status::Status};
@@ -58,6 +68,13 @@ impl Attributes {
     /// Whether this is about the resource of that name in the group, the object itself and no subresource.
     pub(crate) fn is(&self, group: &str, resource: &str) -> bool {
         self.subresource.is_empty() && self.resource.group == group && self.resource.plural == resource
+    }
+
+    /// A 403 that names the object. Upstream: `admission.NewForbidden`.
+    pub(crate) fn forbidden(&self, cause: impl std::fmt::Display) -> Status {
+        let generated = self.object.as_ref().map(Object::generate_name).unwrap_or_default();
+        let name = if self.name.is_empty() { generated } else { &self.name };
+        Status::forbidden(&self.resource.group_resource(), name, cause)
     }
 }
 

@@ -1,11 +1,20 @@
 //! Finds out who sends a request.
 
+pub(crate) mod bearer;
+pub(crate) mod client_ca;
+pub(crate) mod front_proxy;
+pub(crate) mod service_account;
 pub(crate) mod x509;
+
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use http::request::Parts;
 
-use crate::request::UserInfo;
+use crate::request::{ALL_AUTHENTICATED, ALL_UNAUTHENTICATED, UserInfo};
+
+/// Key of a user's extra that names the credential, for audit.
+pub(crate) const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
 /// One way to prove who one is: client certificate, bearer token, front proxy.
 #[async_trait]
@@ -15,17 +24,77 @@ pub(crate) trait Authenticator: Send + Sync {
     async fn authenticate(&self, request: &Parts) -> Result<Option<UserInfo>, String>;
 }
 
-/// Asks several authenticators in turn; the first that knows the user wins.
-pub(crate) struct Union(pub(crate) Vec<std::sync::Arc<dyn Authenticator>>);
+/// Asks authenticators in order; the first that knows the user decides. Bad credentials of one kind do not matter when
+/// those of another are good. Upstream: `union.New` with groups added.
+pub(crate) struct Union {
+    authenticators: Vec<Arc<dyn Authenticator>>,
+    anonymous: bool,
+}
+
+impl Union {
+    /// `anonymous` lets requests without credentials through as `system:anonymous` (`--anonymous-auth`).
+    pub(crate) fn new(authenticators: Vec<Arc<dyn Authenticator>>, anonymous: bool) -> Self {
+        Self { authenticators, anonymous }
+    }
+}
 
 #[async_trait]
 impl Authenticator for Union {
     async fn authenticate(&self, request: &Parts) -> Result<Option<UserInfo>, String> {
-        for authenticator in &self.0 {
-            if let Some(user) = authenticator.authenticate(request).await? {
-                return Ok(Some(user));
+        let mut errors = Vec::new();
+        for authenticator in &self.authenticators {
+            match authenticator.authenticate(request).await {
+                Ok(Some(user)) => return Ok(Some(authenticated(user))),
+                Ok(None) => {}
+                Err(error) => errors.push(error),
             }
         }
-        Ok(None)
+        match errors.as_slice() {
+            [] => Ok(self.anonymous.then(UserInfo::anonymous)),
+            [one] => Err(one.clone()),
+            many => Err(format!("[{}]", many.join(", "))),
+        }
+    }
+}
+
+/// Adds `system:authenticated`, but to the anonymous user.
+fn authenticated(mut user: UserInfo) -> UserInfo {
+    if !user.in_group(ALL_AUTHENTICATED) && !user.in_group(ALL_UNAUTHENTICATED) {
+        user.groups.push(ALL_AUTHENTICATED.to_owned());
+    }
+    user
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Fixed(Result<Option<UserInfo>, String>);
+
+    #[async_trait]
+    impl Authenticator for Fixed {
+        async fn authenticate(&self, _: &Parts) -> Result<Option<UserInfo>, String> {
+            self.0.clone()
+        }
+    }
+
+    async fn ask(answers: Vec<Result<Option<UserInfo>, String>>, anonymous: bool) -> Result<Option<UserInfo>, String> {
+        let authenticators = answers.into_iter().map(|answer| Arc::new(Fixed(answer)) as Arc<dyn Authenticator>).collect();
+        let (parts, ()) = http::Request::new(()).into_parts();
+        Union::new(authenticators, anonymous).authenticate(&parts).await
+    }
+
+    #[tokio::test]
+    async fn good_credentials_win_over_bad_ones_of_another_kind() {
+        let alice = UserInfo::new("alice", &["crew"]);
+        let found = ask(vec![Err("bad certificate".into()), Ok(Some(alice))], true).await.unwrap().unwrap();
+        assert_eq!((found.name.as_str(), found.groups), ("alice", vec!["crew".to_owned(), "system:authenticated".to_owned()]));
+    }
+
+    #[tokio::test]
+    async fn bad_credentials_are_no_anonymity() {
+        assert_eq!(ask(vec![Err("bad token".into()), Ok(None)], true).await, Err("bad token".into()));
+        assert_eq!(ask(vec![Ok(None)], true).await.unwrap(), Some(UserInfo::anonymous()));
+        assert_eq!(ask(vec![Ok(None)], false).await, Ok(None));
     }
 }

@@ -1,8 +1,15 @@
 //! Decides whether a user may do what a request asks for.
 
+pub(crate) mod node;
+pub(crate) mod rbac;
+pub(crate) mod rules;
+
+use std::sync::Arc;
+
+use apimachinery::status::Status;
 use async_trait::async_trait;
 
-use crate::request::{RequestInfo, UserInfo};
+use crate::request::{PRIVILEGED_GROUP, RequestInfo, UserInfo};
 
 /// An authorizer's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +20,20 @@ pub(crate) enum Decision {
     Deny(String),
     /// This authorizer has nothing to say; the reason is shown if nobody allows.
     NoOpinion(String),
+}
+
+impl Decision {
+    /// Whether the request may go on.
+    pub(crate) fn is_allowed(&self) -> bool {
+        matches!(self, Self::Allow(_))
+    }
+
+    /// Why.
+    pub(crate) fn reason(&self) -> &str {
+        match self {
+            Self::Allow(reason) | Self::Deny(reason) | Self::NoOpinion(reason) => reason,
+        }
+    }
 }
 
 /// What is to be decided.
@@ -31,12 +52,94 @@ pub(crate) trait Authorizer: Send + Sync {
     async fn authorize(&self, attributes: &Attributes<'_>) -> Decision;
 }
 
-/// `AlwaysAllow`.
+/// Asks authorizers in order until one allows or denies (`--authorization-mode`).
+pub(crate) struct Union(Vec<Arc<dyn Authorizer>>);
+
+impl Union {
+    /// `system:masters` is let through before any of these is asked.
+    pub(crate) fn new(authorizers: Vec<Arc<dyn Authorizer>>) -> Self {
+        Self(authorizers)
+    }
+}
+
+#[async_trait]
+impl Authorizer for Union {
+    async fn authorize(&self, attributes: &Attributes<'_>) -> Decision {
+        if attributes.user.in_group(PRIVILEGED_GROUP) {
+            return Decision::Allow(String::new());
+        }
+        let mut reasons = Vec::new();
+        for authorizer in &self.0 {
+            match authorizer.authorize(attributes).await {
+                Decision::NoOpinion(reason) if reason.is_empty() => {}
+                Decision::NoOpinion(reason) => reasons.push(reason),
+                decided => return decided,
+            }
+        }
+        Decision::NoOpinion(reasons.join("\n"))
+    }
+}
+
+/// Lets everything through (`--authorization-mode=AlwaysAllow`).
 pub(crate) struct AlwaysAllow;
 
 #[async_trait]
 impl Authorizer for AlwaysAllow {
-    async fn authorize(&self, _attributes: &Attributes<'_>) -> Decision {
+    async fn authorize(&self, _: &Attributes<'_>) -> Decision {
         Decision::Allow(String::new())
+    }
+}
+
+/// Lets nothing through (`--authorization-mode=AlwaysDeny`).
+pub(crate) struct AlwaysDeny;
+
+#[async_trait]
+impl Authorizer for AlwaysDeny {
+    async fn authorize(&self, _: &Attributes<'_>) -> Decision {
+        Decision::NoOpinion("Everything is forbidden.".to_owned())
+    }
+}
+
+/// The 403 for a request nobody allowed, in the words clients know.
+pub(crate) fn forbidden(attributes: &Attributes<'_>, reason: &str) -> Status {
+    let mut message = refusal(attributes);
+    if !reason.is_empty() {
+        message = format!("{message}: {reason}");
+    }
+    Status::forbidden(&attributes.info.group_resource(), &attributes.info.name, message)
+}
+
+fn refusal(Attributes { user, info }: &Attributes<'_>) -> String {
+    let (user, verb) = (&user.name, info.verb);
+    if !info.is_resource {
+        return format!("User {user:?} cannot {verb} path {:?}", info.path);
+    }
+    let resource = rbac::combined(&info.resource, &info.subresource);
+    let scope = match info.namespace.as_str() {
+        "" => "at the cluster scope".to_owned(),
+        namespace => format!("in the namespace {namespace:?}"),
+    };
+    format!("User {user:?} cannot {verb} resource {resource:?} in API group {:?} {scope}", info.group)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(path: &str, verb: http::Method) -> String {
+        let info = RequestInfo::parse(&verb, path, "");
+        let user = UserInfo::new("alice", &[]);
+        forbidden(&Attributes { user: &user, info: &info }, "").message
+    }
+
+    #[test]
+    fn refusals_name_user_verb_resource_group_and_scope() {
+        let get = http::Method::GET;
+        assert_eq!(
+            message("/api/v1/namespaces/n/configmaps/x", get.clone()),
+            r#"configmaps "x" is forbidden: User "alice" cannot get resource "configmaps" in API group "" in the namespace "n""#
+        );
+        assert_eq!(message("/api/v1/nodes", get.clone()), r#"nodes is forbidden: User "alice" cannot list resource "nodes" in API group "" at the cluster scope"#);
+        assert_eq!(message("/metrics", get), r#"forbidden: User "alice" cannot get path "/metrics""#);
     }
 }

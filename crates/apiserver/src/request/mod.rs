@@ -6,4 +6,4 @@ mod user;
 
 pub(crate) use context::{FieldValidation, RequestContext, Warnings};
 pub(crate) use info::{RequestInfo, is_true, parse_query};
-pub(crate) use user::UserInfo;
+pub(crate) use user::{ALL_AUTHENTICATED, ALL_UNAUTHENTICATED, PRIVILEGED_GROUP, UserInfo};

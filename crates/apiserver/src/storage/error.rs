@@ -67,9 +67,6 @@ pub(crate) enum Error {
         #[source]
         source: serde_json::Error,
     },
-    /// A watcher fell too far behind, or the cache behind it was rebuilt: it must begin again.
-    #[error("the watch was cut off: {0}")]
-    WatchCutOff(&'static str),
     /// Too many writers at once: the update lost every one of its attempts.
     #[error("the object at {key} changed during every attempt to update it")]
     Contended {
@@ -104,19 +101,6 @@ pub(crate) enum Verb {
     Delete,
 }
 
-impl Verb {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Get => "get",
-            Self::List => "list",
-            Self::Watch => "watch",
-            Self::Create => "create",
-            Self::Update => "update",
-            Self::Delete => "delete",
-        }
-    }
-}
-
 const LIST_EXPIRED: &str = "The resourceVersion for the provided list is too old.";
 const WATCH_EXPIRED: &str = "The resourceVersion for the provided watch is too old.";
 const CONTINUE_EXPIRED: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list \
@@ -138,10 +122,10 @@ impl Error {
             Self::Compacted { requested, oldest, continue_token } => expired(verb, requested, oldest, continue_token),
             Self::FutureRevision { requested, current } => Status::resource_version_too_large(requested, current, 1),
             Self::BadContinue(_) => Status::bad_request(message),
-            Self::Timeout(_) => Status::timeout(message, 0),
-            Self::Unavailable(_) => Status::server_timeout(resource, verb.as_str(), 2),
-            Self::WatchCutOff(_) => Status::expired(message),
-            Self::Store(_) | Self::Decode { .. } => Status::internal(message),
+            Self::Timeout(_) => Status::timeout(format!("request did not complete within requested timeout - {message}"), 0),
+            // Upstream hands on the store's own text, without a reason.
+            Self::Unavailable(_) | Self::Store(_) => Status::failure(500, "", message),
+            Self::Decode { .. } => Status::internal(message),
         }
     }
 }

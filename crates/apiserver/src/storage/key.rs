@@ -1,9 +1,10 @@
 //! Keys: `/registry/<resource prefix>[/<namespace>]/<name>`, as kube-apiserver lays them out.
 
+use std::cmp::Ordering;
 use std::fmt;
 
 /// Names one object of a resource.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     /// Empty for cluster-scoped objects.
     pub(crate) namespace: String,
@@ -22,12 +23,30 @@ impl Key {
         Self::new("", name)
     }
 
+    fn bytes(&self) -> impl Iterator<Item = u8> {
+        let slash = if self.namespace.is_empty() { "" } else { "/" };
+        self.namespace.bytes().chain(slash.bytes()).chain(self.name.bytes())
+    }
+
     /// Reads what [`Key`]'s `Display` wrote.
     pub(crate) fn parse(path: &str) -> Self {
         match path.split_once('/') {
             Some((namespace, name)) => Self::new(namespace, name),
             None => Self::cluster(path),
         }
+    }
+}
+
+/// Keys are ordered as the store orders them: by their bytes, so `a-b/x` comes before `a/x`.
+impl Ord for Key {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.bytes().cmp(other.bytes())
+    }
+}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 
@@ -73,6 +92,13 @@ impl Scope {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_are_ordered_as_the_store_orders_them() {
+        let mut keys = [Key::new("a", "x"), Key::new("a-b", "x"), Key::new("a", "w"), Key::new("b", "a")];
+        keys.sort();
+        assert_eq!(keys.map(|key| key.to_string()), ["a-b/x", "a/w", "a/x", "b/a"]);
+    }
 
     #[test]
     fn a_namespace_does_not_cover_one_it_is_a_prefix_of() {

@@ -89,6 +89,11 @@ pub(crate) trait Kv: Send + Sync + 'static {
 
     /// Makes open watches yield [`KvItem::Progress`].
     async fn request_progress(&self) -> Result<()>;
+
+    /// See [`super::Storage::reports_progress`].
+    async fn reports_progress(&self) -> bool {
+        true
+    }
 }
 
 /// The first key behind all keys that begin with `prefix`.

@@ -4,8 +4,10 @@
 //! [`Storage`] per resource. `memory` and `etcd` share their logic in `typed`, and differ in the [`kv::Kv`] below; the watch
 //! cache is one more `Storage`, laid over another.
 
+pub(crate) mod cache;
 pub(crate) mod entry;
 pub(crate) mod error;
+pub(crate) mod etcd;
 pub(crate) mod event;
 pub(crate) mod key;
 pub(crate) mod kv;
@@ -261,4 +263,7 @@ pub(crate) trait Storage: Send + Sync + 'static {
 
     /// Asks that open watches report how far they are (a bookmark), so that a cache can prove it is fresh.
     async fn request_progress(&self) -> Result<()>;
+
+    /// Whether a progress report means what it says: older etcds send it ahead of events.
+    async fn reports_progress(&self) -> bool;
 }

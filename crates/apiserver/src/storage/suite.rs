@@ -371,6 +371,23 @@ async fn compacted_history_is_refused(subject: &Subject) {
     assert_eq!(names(&on), ["ns/b", "ns/c", "ns/d"]);
 }
 
+mod cache {
+    use super::*;
+    use crate::storage::cache::{CacheConfig, CachedBackend};
+    use crate::storage::memory::Memory;
+
+    #[tokio::test]
+    async fn a_cache_over_memory_passes_the_suite() {
+        run_all(|| async {
+            let memory = Memory::new();
+            let config = CacheConfig { bookmarks: Duration::from_millis(20), ..CacheConfig::default() };
+            let storage = CachedBackend::new(Arc::new(memory), config).open(pods());
+            Subject { storage, compact: None }
+        })
+        .await;
+    }
+}
+
 mod memory {
     use super::*;
     use crate::storage::memory::Memory;

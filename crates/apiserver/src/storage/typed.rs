@@ -15,7 +15,7 @@ use super::*;
 
 /// An update that loses this many times against other writers gives up.
 const ATTEMPTS: usize = 64;
-/// A page with a selective predicate asks the store for at most this many keys at once.
+/// The store is asked for at most this many keys at once.
 const MAX_FETCH: u64 = 10_000;
 
 /// The objects of one resource in a key-value store.
@@ -203,6 +203,10 @@ impl<K: Kv> Storage for TypedStorage<K> {
     async fn request_progress(&self) -> Result<()> {
         self.kv.request_progress().await
     }
+
+    async fn reports_progress(&self) -> bool {
+        self.kv.reports_progress().await
+    }
 }
 
 /// One list in the making: fetches until a page is full of matching objects, or the keys end.
@@ -216,7 +220,8 @@ struct Pages<'a, K> {
 
 impl<K: Kv> Pages<'_, K> {
     async fn collect(&mut self) -> Result<List> {
-        let (mut list, mut fetch) = (List::default(), self.options.limit);
+        let limit = self.options.limit;
+        let (mut list, mut fetch) = (List::default(), if limit == 0 { MAX_FETCH } else { limit });
         loop {
             let page = self.fetch(fetch).await?;
             if list.revision == 0 {
@@ -312,7 +317,7 @@ fn with_token(error: Error, token: Option<&Continue>) -> Error {
 }
 
 /// Ends the stream behind its first error.
-fn until_error(items: impl futures::Stream<Item = Result<WatchItem>> + Send) -> impl futures::Stream<Item = Result<WatchItem>> + Send {
+pub(crate) fn until_error(items: impl futures::Stream<Item = Result<WatchItem>> + Send) -> impl futures::Stream<Item = Result<WatchItem>> + Send {
     items.scan(false, |failed, item| {
         let ended = std::mem::replace(failed, item.is_err());
         std::future::ready((!ended).then_some(item))

@@ -1,0 +1,133 @@
+//! The server's own view of some of its objects: listed and watched through the [`Loopback`](crate::loopback), kept up to
+//! date in the background. Authorizers and admission plugins read from here, so they never wait for the store.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use apimachinery::{Object, status::Status};
+use component::backoff::Backoff;
+use futures::StreamExt as _;
+use parking_lot::RwLock;
+use tokio::sync::watch;
+
+use crate::loopback::Api;
+use crate::storage::Key;
+
+/// What an informer feeds.
+pub(crate) trait Sink: Send + Sync + 'static {
+    /// These are all the objects there are.
+    fn replace(&self, objects: Vec<Object>);
+    /// This object came or changed.
+    fn upsert(&self, object: Object);
+    /// This object went.
+    fn remove(&self, object: &Object);
+}
+
+/// Lists and watches `api` into `sink` until dropped. Goes on from where it was when a watch ends, and lists anew when the
+/// history is gone.
+pub(crate) async fn feed(api: Api, sink: Arc<dyn Sink>) {
+    let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
+    let mut version = None;
+    loop {
+        match feed_once(&api, &*sink, &mut version).await {
+            Ok(()) => backoff.reset(),
+            Err(status) => {
+                tracing::debug!(error = %status, "starting a watch over");
+                if status.code == 410 {
+                    version = None;
+                }
+                backoff.wait().await;
+            }
+        }
+    }
+}
+
+/// One list (if there is no `version` to go on from) and one watch; `Ok` when the server ended the watch in good order.
+async fn feed_once(api: &Api, sink: &dyn Sink, version: &mut Option<String>) -> Result<(), Status> {
+    let from = match version {
+        Some(version) => version.clone(),
+        None => {
+            let list = api.list("resourceVersion=0").await?;
+            sink.replace(list.items);
+            version.insert(list.resource_version).clone()
+        }
+    };
+    let mut events = std::pin::pin!(api.watch("", &from).await?);
+    while let Some(event) = events.next().await {
+        let (kind, object) = event?;
+        *version = Some(object.resource_version().to_owned());
+        match kind.as_str() {
+            "ADDED" | "MODIFIED" => sink.upsert(object),
+            "DELETED" => sink.remove(&object),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Objects by key, reduced to what their reader needs.
+pub(crate) struct Cache<T> {
+    objects: RwLock<BTreeMap<Key, Arc<T>>>,
+    reduce: fn(Object) -> Option<T>,
+    synced: watch::Sender<bool>,
+}
+
+impl<T: Send + Sync + 'static> Cache<T> {
+    /// An empty cache; `reduce` gives `None` for objects that cannot be read, which then count as absent.
+    pub(crate) fn new(reduce: fn(Object) -> Option<T>) -> Arc<Self> {
+        Arc::new(Self { objects: RwLock::default(), reduce, synced: watch::Sender::new(false) })
+    }
+
+    /// One object.
+    pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<Arc<T>> {
+        self.objects.read().get(&Key::new(namespace, name)).cloned()
+    }
+
+    /// All objects of a namespace (empty: the cluster-scoped ones), in order of their names.
+    pub(crate) fn list(&self, namespace: &str) -> Vec<(Key, Arc<T>)> {
+        let objects = self.objects.read();
+        let within = objects.range(Key::new(namespace, "")..).take_while(|(key, _)| key.namespace == namespace);
+        within.map(|(key, object)| (key.clone(), object.clone())).collect()
+    }
+
+    /// All objects of all namespaces.
+    pub(crate) fn all(&self) -> Vec<(Key, Arc<T>)> {
+        self.objects.read().iter().map(|(key, object)| (key.clone(), object.clone())).collect()
+    }
+
+    /// Whether the first list is in.
+    pub(crate) fn is_synced(&self) -> bool {
+        *self.synced.borrow()
+    }
+
+    /// Waits for the first list, at most until `deadline`; false if it did not come.
+    pub(crate) async fn wait_synced(&self, deadline: tokio::time::Instant) -> bool {
+        let mut synced = self.synced.subscribe();
+        tokio::time::timeout_at(deadline, synced.wait_for(|synced| *synced)).await.is_ok_and(|synced| synced.is_ok())
+    }
+}
+
+fn key(object: &Object) -> Key {
+    Key::new(object.namespace(), object.name())
+}
+
+impl<T: Send + Sync + 'static> Sink for Cache<T> {
+    fn replace(&self, objects: Vec<Object>) {
+        let reduced = objects.into_iter().filter_map(|object| Some((key(&object), Arc::new((self.reduce)(object)?))));
+        *self.objects.write() = reduced.collect();
+        self.synced.send_replace(true);
+    }
+
+    fn upsert(&self, object: Object) {
+        let key = key(&object);
+        match (self.reduce)(object) {
+            Some(reduced) => self.objects.write().insert(key, Arc::new(reduced)),
+            None => self.objects.write().remove(&key),
+        };
+    }
+
+    fn remove(&self, object: &Object) {
+        self.objects.write().remove(&key(object));
+    }
+}

@@ -1,0 +1,38 @@
+//! Keeps a cache up to date: list, then watch; list again when the watch cannot go on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use component::backoff::Backoff;
+use futures::StreamExt as _;
+
+use super::super::{ListOptions, Result, Scope, Storage, WatchItem, WatchOptions, WatchStart};
+use super::state::Cache;
+
+/// Runs until aborted.
+pub(super) async fn run(inner: Arc<dyn Storage>, cache: Arc<Cache>) {
+    let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
+    loop {
+        match feed(&*inner, &cache, &mut backoff).await {
+            Ok(()) => tracing::debug!(resource = %inner.collection().prefix, "the cache's watch ended; listing again"),
+            Err(error) => tracing::warn!(resource = %inner.collection().prefix, %error, "the cache lost its watch; listing again"),
+        }
+        backoff.wait().await;
+    }
+}
+
+async fn feed(inner: &dyn Storage, cache: &Cache, backoff: &mut Backoff) -> Result<()> {
+    let list = inner.list(&Scope::all(), ListOptions::default()).await?;
+    let start = WatchStart::After(list.revision);
+    cache.replace(list.items, list.revision);
+    let options = WatchOptions { start, bookmarks: true, ..WatchOptions::default() };
+    let mut items = inner.watch(&Scope::all(), options).await?;
+    while let Some(item) = items.next().await {
+        match item? {
+            WatchItem::Event(event) => cache.apply(event.change()),
+            WatchItem::Bookmark { revision, .. } => cache.progress(revision),
+        }
+        backoff.reset();
+    }
+    Ok(())
+}

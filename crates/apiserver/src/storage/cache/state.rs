@@ -1,0 +1,234 @@
+//! What the cache holds: the objects now and after each recent change, and who watches.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use rpds::RedBlackTreeMapSync;
+use tokio::sync::{mpsc, watch};
+
+use super::super::{Change, Entry, Error, Event, Freshness, Key, Predicate, Result, Revision, Scope, WatchOptions, WatchStart};
+
+/// All objects of a collection at one revision; a clone costs nothing.
+pub(super) type Objects = RedBlackTreeMapSync<Key, Entry>;
+
+/// Fields by whose exact value watchers are found without asking them all.
+const TRIGGERS: [&str; 2] = ["metadata.name", "spec.nodeName"];
+
+/// The shared state of one cached collection.
+pub(super) struct Cache {
+    state: RwLock<State>,
+    /// The revision shown; 0 until the first list.
+    shown: watch::Sender<Revision>,
+    history: usize,
+    queue: usize,
+}
+
+#[derive(Default)]
+struct State {
+    objects: Objects,
+    revision: Revision,
+    /// Everything after this revision is in `history`.
+    since: Revision,
+    /// The objects at `since`.
+    base: Objects,
+    history: VecDeque<Past>,
+    watchers: BTreeMap<u64, Watcher>,
+    /// Watchers by the value they trigger on; `None` = they see every change.
+    triggers: BTreeMap<Option<Trigger>, Vec<u64>>,
+    next_watcher: u64,
+}
+
+type Trigger = (&'static str, String);
+
+struct Past {
+    change: Arc<Change>,
+    /// The objects once the change was made.
+    after: Objects,
+}
+
+struct Watcher {
+    queue: mpsc::Sender<Event>,
+    scope: Scope,
+    predicate: Predicate,
+    after: Revision,
+    trigger: Option<Trigger>,
+}
+
+/// A watch as it begins.
+pub(super) struct Begun {
+    /// What to send first: the state, or changes since the revision asked for.
+    pub(super) initial: Vec<Event>,
+    /// The revision `initial` leads to.
+    pub(super) revision: Revision,
+    /// What comes after; ends when the watcher is cut off.
+    pub(super) queue: mpsc::Receiver<Event>,
+    pub(super) id: u64,
+}
+
+impl Cache {
+    pub(super) fn new(history: usize, queue: usize) -> Self {
+        Self { state: RwLock::default(), shown: watch::Sender::new(0), history, queue }
+    }
+
+    pub(super) fn subscribe(&self) -> watch::Receiver<Revision> {
+        self.shown.subscribe()
+    }
+
+    pub(super) fn revision(&self) -> Revision {
+        self.state.read().revision
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.state.read().objects.size() as u64
+    }
+
+    pub(super) fn get(&self, key: &Key) -> Option<Entry> {
+        self.state.read().objects.get(key).cloned()
+    }
+
+    /// The objects as asked for, and the revision they show; `None` for a past that is no longer, or never was, here.
+    pub(super) fn at(&self, freshness: Freshness) -> Option<(Objects, Revision)> {
+        let state = self.state.read();
+        match freshness {
+            Freshness::Exact(revision) if revision != state.revision => Some((state.past(revision)?, revision)),
+            _ => Some((state.objects.clone(), state.revision)),
+        }
+    }
+
+    /// Begins anew from a list: history is forgotten and all watchers are cut off, since what happened between is unknown.
+    pub(super) fn replace(&self, entries: Vec<Entry>, revision: Revision) {
+        let objects: Objects = entries.into_iter().map(|entry| (entry.key().clone(), entry)).collect();
+        let mut state = self.state.write();
+        let next_watcher = state.next_watcher;
+        *state = State { base: objects.clone(), objects, revision, since: revision, next_watcher, ..State::default() };
+        self.shown.send_replace(revision);
+    }
+
+    /// Applies a change and tells whom it concerns.
+    pub(super) fn apply(&self, change: &Arc<Change>) {
+        let mut state = self.state.write();
+        if change.revision() <= state.revision && !state.history.back().is_some_and(|last| last.change.revision() == change.revision()) {
+            return;
+        }
+        match (change.current(), change.previous()) {
+            (Some(entry), _) => state.objects.insert_mut(entry.key().clone(), entry.clone()),
+            (None, Some(entry)) => drop(state.objects.remove_mut(entry.key())),
+            (None, None) => {}
+        }
+        state.revision = change.revision();
+        let after = state.objects.clone();
+        state.history.push_back(Past { change: change.clone(), after });
+        if state.history.len() > self.history
+            && let Some(forgotten) = state.history.pop_front()
+        {
+            state.since = forgotten.change.revision();
+            state.base = forgotten.after;
+        }
+        state.dispatch(change);
+        self.shown.send_replace(change.revision());
+    }
+
+    /// Nothing happened up to `revision`.
+    pub(super) fn progress(&self, revision: Revision) {
+        let mut state = self.state.write();
+        if revision > state.revision {
+            state.revision = revision;
+            self.shown.send_replace(revision);
+        }
+    }
+
+    /// Registers a watcher. Errors: `Compacted`, when it begins before the history.
+    pub(super) fn begin(&self, scope: Scope, options: &WatchOptions) -> Result<Begun> {
+        let after = match options.start {
+            WatchStart::After(revision) => Some(revision),
+            WatchStart::Latest | WatchStart::Any => None,
+        };
+        let predicate = options.predicate.clone();
+        let mut state = self.state.write();
+        let initial = match after {
+            _ if options.initial_events.unwrap_or(after.is_none()) => state.present(&scope, &predicate),
+            Some(after) => state.changes(&scope, &predicate, after)?,
+            None => Vec::new(),
+        };
+        let revision = state.revision;
+        let after = after.map_or(revision, |after| after.max(revision));
+        let (sender, queue) = mpsc::channel(self.queue);
+        let trigger = TRIGGERS.iter().find_map(|field| Some((*field, predicate.fields.exact_match(field)?.to_owned())));
+        let id = state.next_watcher;
+        state.next_watcher += 1;
+        state.triggers.entry(trigger.clone()).or_default().push(id);
+        state.watchers.insert(id, Watcher { queue: sender, scope, predicate, after, trigger });
+        Ok(Begun { initial, revision, queue, id })
+    }
+
+    /// Forgets a watcher that went.
+    pub(super) fn leave(&self, id: u64) {
+        self.state.write().cut_off(id);
+    }
+}
+
+impl State {
+    /// The objects as of `revision`, while known.
+    fn past(&self, revision: Revision) -> Option<Objects> {
+        if revision > self.revision || revision < self.since {
+            return None;
+        }
+        let after = self.history.partition_point(|past| past.change.revision() <= revision);
+        Some(after.checked_sub(1).map_or_else(|| self.base.clone(), |at| self.history[at].after.clone()))
+    }
+
+    fn present(&self, scope: &Scope, predicate: &Predicate) -> Vec<Event> {
+        let matching = self.objects.values().filter(|entry| scope.covers(entry.key()) && predicate.matches(entry.attributes()));
+        matching.cloned().map(Event::initial).collect()
+    }
+
+    fn changes(&self, scope: &Scope, predicate: &Predicate, after: Revision) -> Result<Vec<Event>> {
+        if after < self.since {
+            return Err(Error::Compacted { requested: after, oldest: Some(self.since), continue_token: String::new() });
+        }
+        let from = self.history.partition_point(|past| past.change.revision() <= after);
+        let concerned = self.history.iter().skip(from).filter(|past| covers(scope, &past.change));
+        Ok(concerned.filter_map(|past| Event::seen_by(predicate, &past.change)).collect())
+    }
+
+    fn dispatch(&mut self, change: &Arc<Change>) {
+        let sides = [change.current(), change.previous()];
+        let mut asked: Vec<u64> = self.triggers.get(&None).into_iter().flatten().copied().collect();
+        for field in TRIGGERS {
+            let mut last = None;
+            for value in sides.iter().flatten().filter_map(|entry| entry.attributes().fields.get(field)) {
+                if last.replace(value) != Some(value) {
+                    asked.extend(self.triggers.get(&Some((field, value.clone()))).into_iter().flatten());
+                }
+            }
+        }
+        let slow: Vec<u64> = asked.into_iter().filter(|id| !self.tell(*id, change)).collect();
+        for id in slow {
+            self.cut_off(id);
+        }
+    }
+
+    /// Queues the change for a watcher it concerns; false if that one is too far behind, or gone.
+    fn tell(&self, id: u64, change: &Arc<Change>) -> bool {
+        let Some(watcher) = self.watchers.get(&id) else { return true };
+        if change.revision() <= watcher.after || !covers(&watcher.scope, change) {
+            return true;
+        }
+        Event::seen_by(&watcher.predicate, change).is_none_or(|event| watcher.queue.try_send(event).is_ok())
+    }
+
+    fn cut_off(&mut self, id: u64) {
+        let Some(watcher) = self.watchers.remove(&id) else { return };
+        if let Some(ids) = self.triggers.get_mut(&watcher.trigger) {
+            ids.retain(|other| *other != id);
+            if ids.is_empty() {
+                self.triggers.remove(&watcher.trigger);
+            }
+        }
+    }
+}
+
+fn covers(scope: &Scope, change: &Change) -> bool {
+    change.current().or(change.previous()).is_some_and(|entry| scope.covers(entry.key()))
+}

@@ -1,0 +1,111 @@
+//! The suite on a real etcd, when its binary is on the machine, and on the project's own store, when built.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use etcd::etcdserverpb::{CompactionRequest, DeleteRangeRequest};
+use futures::FutureExt as _;
+
+use super::*;
+use crate::storage::suite::{Subject, pods, run_all};
+
+/// A store of one member on free ports, stopped when dropped.
+struct Server {
+    process: Child,
+    url: String,
+    _directory: tempfile::TempDir,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Server {
+    /// Starts `binary` with etcd's flags and waits until it answers.
+    async fn start(binary: &Path) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let (client, peer) = (free_url(), free_url());
+        let process = Command::new(binary)
+            .args(["--name", "a", "--listen-client-urls", &client, "--advertise-client-urls", &client])
+            .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
+            .args(["--initial-cluster", &format!("a={peer}")])
+            .arg("--data-dir")
+            .arg(directory.path().join("data"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let server = Self { process, url: client, _directory: directory };
+        let etcd = server.connect();
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
+        while etcd.ping().await.is_err() {
+            assert!(tokio::time::Instant::now() < deadline, "{} does not answer", binary.display());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        server
+    }
+
+    fn connect(&self) -> Etcd {
+        let config = EtcdConfig { servers: vec![self.url.clone()], request_timeout: Duration::from_secs(10), ..EtcdConfig::default() };
+        Etcd::connect(config).unwrap()
+    }
+}
+
+fn free_url() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    format!("http://{}", listener.local_addr().unwrap())
+}
+
+fn on_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|directory| directory.join(name)).find(|file| file.is_file())
+}
+
+/// The `store` binary beside the test's own, where a build has left one.
+fn own_store() -> Option<PathBuf> {
+    let test = std::env::current_exe().ok()?;
+    let binary = test.parent()?.parent()?.join("store");
+    binary.is_file().then_some(binary)
+}
+
+async fn passes_the_suite(server: Server) {
+    let etcd = server.connect();
+    let run = AtomicUsize::new(0);
+    run_all(|| {
+        let (etcd, run) = (etcd.clone(), run.fetch_add(1, Ordering::Relaxed));
+        async move {
+            // One store for all cases: each begins with an empty prefix.
+            let everything = DeleteRangeRequest { key: "/registry/".into(), range_end: "/registry0".into(), ..DeleteRangeRequest::default() };
+            etcd.kv.client().delete_range(everything).await.unwrap();
+            tracing::debug!(run, "next case");
+            let storage = etcd.open(pods());
+            let compact = move |revision: u64| {
+                let client = etcd.kv.client().clone();
+                let request = CompactionRequest { revision: revision as i64, physical: true };
+                async move { drop(client.compact(request).await.unwrap()) }.boxed()
+            };
+            Subject { storage, compact: Some(Box::new(compact)) }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn real_etcd_passes_the_suite() {
+    match on_path("etcd") {
+        Some(binary) => passes_the_suite(Server::start(&binary).await).await,
+        None => eprintln!("skipped: no etcd on this machine"),
+    }
+}
+
+#[tokio::test]
+async fn our_store_passes_the_suite() {
+    match own_store() {
+        Some(binary) => passes_the_suite(Server::start(&binary).await).await,
+        None => eprintln!("skipped: the store is not built"),
+    }
+}
