@@ -7,6 +7,7 @@
 pub(crate) mod admission;
 pub(crate) mod authn;
 pub(crate) mod authz;
+pub(crate) mod bootstrap;
 mod config;
 pub(crate) mod handlers;
 pub(crate) mod informer;

@@ -51,15 +51,15 @@ impl Plugins {
         Self { table, namespaces, accounts, priorities }
     }
 
-    /// The chain by `--enable-admission-plugins` and `--disable-admission-plugins`.
-    pub(crate) fn chain(&self, enable: &[String], disable: &[String]) -> Result<Chain, Unknown> {
+    /// The chain by `--enable-admission-plugins` and `--disable-admission-plugins`, with `always` behind it.
+    pub(crate) fn chain(&self, enable: &[String], disable: &[String], always: Vec<Arc<dyn Admission>>) -> Result<Chain, Unknown> {
         let known = |name: &&String| self.table.iter().any(|line| line.plugin.name() == **name) || KNOWN_UPSTREAM.contains(&name.as_str());
         if let Some(unknown) = enable.iter().chain(disable).find(|name| !known(name)) {
             return Err(Unknown(unknown.clone()));
         }
         let named = |list: &[String], line: &Plugin| list.iter().any(|name| name == line.plugin.name());
         let enabled = self.table.iter().filter(|line| named(enable, line) || (line.default && !named(disable, line)));
-        Ok(Chain::new(enabled.map(|line| line.plugin.clone()).collect()))
+        Ok(Chain::new(enabled.map(|line| line.plugin.clone()).chain(always).collect()))
     }
 
     /// Keeps the plugins' views of the cluster up to date; runs until dropped.
@@ -84,7 +84,7 @@ mod tests {
 
     fn names(enable: &[&str], disable: &[&str]) -> Result<Vec<&'static str>, String> {
         let owned = |list: &[&str]| list.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-        let chain = Plugins::new(&Loopback::default()).chain(&owned(enable), &owned(disable));
+        let chain = Plugins::new(&Loopback::default()).chain(&owned(enable), &owned(disable), Vec::new());
         chain.map(|chain| chain.0.iter().map(|plugin| plugin.name()).collect()).map_err(|error| error.to_string())
     }
 

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use jsonwebtoken::{Header, Validation};
 use serde_json::{Value, json};
 
-pub(crate) use keys::{Error, PrivateKey, PublicKey, load_private, load_public};
+pub(crate) use keys::{PrivateKey, PublicKey, load_private, load_public};
 
 use crate::loopback::Loopback;
 use crate::registry::{TokenIssuer, TokenReviewer};

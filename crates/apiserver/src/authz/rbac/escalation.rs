@@ -27,6 +27,13 @@ pub(crate) fn confirm_no_escalation(rbac: &Rbac, user: &UserInfo, namespace: &st
     Err(EscalationError { user: user.name.clone(), groups: quoted(&user.groups), missing: compact(&missing).join("\n"), resolution })
 }
 
+/// Whether rules, as JSON, cover another one.
+pub(crate) fn covered(rule: &serde_json::Value, by: &[serde_json::Value]) -> bool {
+    let parse = |rule: &serde_json::Value| serde_json::from_value::<PolicyRule>(rule.clone()).unwrap_or_default();
+    let by: Vec<PolicyRule> = by.iter().map(parse).collect();
+    break_down(&parse(rule)).iter().all(|single| by.iter().any(|rule| covers(rule, single)))
+}
+
 /// A rule of one verb on one thing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Single {

@@ -1,6 +1,7 @@
 //! Role-based access control: roles grant rules, bindings give roles to subjects.
 
 mod escalation;
+mod guard;
 mod policy;
 mod rule;
 
@@ -9,7 +10,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject};
 
-pub(crate) use escalation::{EscalationError, confirm_no_escalation};
+use escalation::confirm_no_escalation;
+pub(crate) use escalation::covered;
+pub(crate) use guard::EscalationGuard;
 pub(crate) use policy::{bootstrap_objects, node_rules};
 pub(crate) use rule::{allows, combined};
 
