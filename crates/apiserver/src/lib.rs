@@ -23,6 +23,7 @@ mod run;
 pub(crate) mod schema;
 pub(crate) mod server;
 pub(crate) mod storage;
+mod trust;
 
 pub use config::{Config, PortRange};
 pub use run::run;

@@ -1,6 +1,10 @@
 //! Puts the server together from its configuration and runs it until shutdown.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    net::{IpAddr, SocketAddr, UdpSocket},
+    sync::Arc,
+    time::Duration,
+};
 
 use anyhow::Context as _;
 use component::{
@@ -15,15 +19,19 @@ use tower::ServiceExt as _;
 
 use crate::{
     Config,
-    admission::Chain,
-    authn::{self, Authenticator},
-    authz::{AlwaysAllow, Authorizer},
+    authz::rbac::Rbac,
+    bootstrap::{Bootstrap, BootstrapConfig},
     kubelet::KubeletClient,
     loopback::Loopback,
     pipeline::{Limits, Metrics},
     registry::{Wiring, store::Hub},
     server::{Server, service},
-    storage::{Backend, memory::Memory},
+    storage::{
+        Backend,
+        cache::{CacheConfig, CachedBackend},
+        etcd::{Etcd, EtcdConfig},
+    },
+    trust::Trust,
 };
 
 /// How long running requests may take to finish after shutdown.
@@ -44,10 +52,27 @@ pub async fn run(config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let listener = TcpListener::bind((config.bind_address, config.secure_port)).await;
     let listener = listener.with_context(|| format!("listen on {}:{}", config.bind_address, config.secure_port))?;
     let address = listener.local_addr().context("read the listening address")?;
-    let backend: Arc<dyn Backend> = Arc::new(Memory::new());
+    let store = connect(&config)?;
+    let backend: Arc<dyn Backend> = Arc::new(CachedBackend::new(Arc::new(store.clone()), CacheConfig::default()));
     let loopback = Loopback::default();
-    let server = assemble(&config, backend, loopback.clone(), shutdown.clone())?;
+    let advertise = config.advertise_address.or_else(|| default_address(config.bind_address));
+    let advertised = SocketAddr::new(advertise.unwrap_or(config.bind_address), address.port()).to_string();
+    let mut trust = Trust::from_config(&config, &loopback, &advertised)?;
+    let bootstrap = Bootstrap::new(loopback.clone(), BootstrapConfig {
+        service_ranges: config.service_cluster_ip_range.clone(),
+        advertise,
+        port: address.port(),
+        hostname: hostname(),
+        authentication: std::mem::take(&mut trust.published),
+        rbac: trust.upkeep.rbac.is_some(),
+    });
+    let health = Arc::new(Health::new());
+    let checks = add_checks(&health, &backend, &bootstrap, trust.upkeep.rbac.clone(), &shutdown);
+    let (server, upkeep) = assemble(&config, backend, loopback.clone(), trust, (health, checks), advertised, shutdown.clone())?;
     let api = service(server, &loopback);
+    tokio::spawn(upkeep.run(loopback, shutdown.clone()));
+    tokio::spawn(bootstrap.run(shutdown.clone()));
+    tokio::spawn(store.compact_periodically(config.etcd_compaction_interval, shutdown.clone()));
     println!("apiserver listening on https://{address}");
     tracing::info!(%address, "serving");
     let api = api.map_request(|request: http::Request<hyper::body::Incoming>| request.map(axum::body::Body::new));
@@ -55,40 +80,86 @@ pub async fn run(config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn assemble(config: &Config, backend: Arc<dyn Backend>, loopback: Loopback, shutdown: Shutdown) -> anyhow::Result<Arc<Server>> {
-    let (metrics, health) = (Arc::new(Registry::new()), Arc::new(Health::new()));
-    let checks = add_checks(&health, &backend, &shutdown);
+/// The store's client as the `--etcd-*` flags say.
+fn connect(config: &Config) -> anyhow::Result<Etcd> {
+    let read = |path: &Option<std::path::PathBuf>| {
+        path.as_ref().map(|path| std::fs::read(path).with_context(|| format!("read {}", path.display()))).transpose()
+    };
+    let etcd = EtcdConfig {
+        servers: config.etcd_servers.clone(),
+        ca: read(&config.etcd_cafile)?,
+        identity: read(&config.etcd_certfile)?.zip(read(&config.etcd_keyfile)?),
+        // An error of the store's reaches the client before the request's own deadline.
+        request_timeout: config.timeout().saturating_sub(Duration::from_secs(2)),
+    };
+    Etcd::connect(etcd).context("connect to --etcd-servers")
+}
+
+#[allow(clippy::too_many_arguments)]
+fn assemble(
+    config: &Config,
+    backend: Arc<dyn Backend>,
+    loopback: Loopback,
+    trust: Trust,
+    (health, checks): (Arc<Health>, Vec<String>),
+    advertised: String,
+    shutdown: Shutdown,
+) -> anyhow::Result<(Arc<Server>, crate::trust::Upkeep)> {
+    let metrics = Arc::new(Registry::new());
     let wiring = Wiring {
         service_ranges: config.service_cluster_ip_range.clone(),
         node_ports: config.service_node_port_range.0.clone(),
         allow_privileged: config.allow_privileged,
+        authorizer: Some(trust.authorizer.clone()),
+        rules: trust.rules,
+        issuer: trust.issuer,
+        reviewer: trust.reviewer,
         kubelet: Some(Arc::new(KubeletClient::from_config(config).context("set up the client for kubelets")?)),
-        ..Wiring::default()
     };
-    let authenticators: Vec<Arc<dyn Authenticator>> = vec![Arc::new(authn::x509::ClientCertificate)];
-    let authorizer: Arc<dyn Authorizer> = Arc::new(AlwaysAllow);
-    let hub = Hub::new(backend, &config.etcd_prefix, &wiring, Chain::default(), loopback);
-    Ok(Arc::new(Server {
+    let hub = Hub::new(backend, &config.etcd_prefix, &wiring, trust.admission, loopback);
+    let server = Server {
         hub: Arc::new(hub),
-        authenticator: Arc::new(authn::Union(authenticators)),
+        authenticator: trust.authenticator,
         anonymous: config.anonymous_auth,
-        authorizer,
+        authorizer: trust.authorizer,
         metrics: Metrics::new(&metrics),
         limits: Limits::new(config.max_requests_inflight, config.max_mutating_requests_inflight, config.timeout()),
         probes: component::health::router(health, metrics),
         checks,
         min_request_timeout: Duration::from_secs(config.min_request_timeout),
-        advertised: format!("{}:{}", config.advertise_address.unwrap_or(config.bind_address), config.secure_port),
-        issuer_documents: None,
+        advertised,
+        issuer_documents: trust.issuer_documents,
         documents: Default::default(),
         cors: config.cors_allowed_origins.clone(),
         clock: Arc::new(SystemClock),
         shutdown,
-    }))
+    };
+    Ok((Arc::new(server), trust.upkeep))
+}
+
+/// The address this machine has towards the world; `None` on a machine without any. Nothing is sent.
+fn default_address(bind: IpAddr) -> Option<IpAddr> {
+    if !bind.is_unspecified() && !bind.is_loopback() {
+        return Some(bind);
+    }
+    let socket = UdpSocket::bind(("0.0.0.0", 0)).ok()?;
+    socket.connect(("192.0.2.1", 9)).ok()?;
+    socket.local_addr().ok().map(|address| address.ip()).filter(|ip| !ip.is_loopback() && !ip.is_unspecified())
+}
+
+fn hostname() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    if name.trim().is_empty() { "localhost".to_owned() } else { name.trim().to_owned() }
 }
 
 /// The checks of the probes; returns their names.
-fn add_checks(health: &Health, backend: &Arc<dyn Backend>, shutdown: &Shutdown) -> Vec<String> {
+fn add_checks(
+    health: &Health,
+    backend: &Arc<dyn Backend>,
+    bootstrap: &Bootstrap,
+    rbac: Option<Arc<Rbac>>,
+    shutdown: &Shutdown,
+) -> Vec<String> {
     health.add(Check::ping());
     health.add(Check::new("log", || Box::pin(async { Ok(()) })));
     let backend = backend.clone();
@@ -101,6 +172,17 @@ fn add_checks(health: &Health, backend: &Arc<dyn Backend>, shutdown: &Shutdown) 
                 Err(_) => Err("error getting data from etcd: context deadline exceeded".to_owned()),
             }
         })
+    }));
+    for name in bootstrap.names() {
+        let pending = bootstrap.pending();
+        health.add_ready(Check::new(format!("poststarthook/{name}"), move || {
+            let done = !pending.lock().contains(&name);
+            Box::pin(async move { if done { Ok(()) } else { Err("not finished".to_owned()) } })
+        }));
+    }
+    health.add_ready(Check::new("informer-sync", move || {
+        let synced = rbac.as_ref().is_none_or(|rbac| rbac.is_synced());
+        Box::pin(async move { if synced { Ok(()) } else { Err("roles and bindings are not read yet".to_owned()) } })
     }));
     let shutdown = shutdown.clone();
     health.add_ready(Check::new("shutdown", move || {

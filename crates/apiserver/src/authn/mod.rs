@@ -26,15 +26,12 @@ pub(crate) trait Authenticator: Send + Sync {
 
 /// Asks authenticators in order; the first that knows the user decides. Bad credentials of one kind do not matter when
 /// those of another are good. Upstream: `union.New` with groups added.
-pub(crate) struct Union {
-    authenticators: Vec<Arc<dyn Authenticator>>,
-    anonymous: bool,
-}
+pub(crate) struct Union(Vec<Arc<dyn Authenticator>>);
 
 impl Union {
-    /// `anonymous` lets requests without credentials through as `system:anonymous` (`--anonymous-auth`).
-    pub(crate) fn new(authenticators: Vec<Arc<dyn Authenticator>>, anonymous: bool) -> Self {
-        Self { authenticators, anonymous }
+    /// Asks these, in this order.
+    pub(crate) fn new(authenticators: Vec<Arc<dyn Authenticator>>) -> Self {
+        Self(authenticators)
     }
 }
 
@@ -42,7 +39,7 @@ impl Union {
 impl Authenticator for Union {
     async fn authenticate(&self, request: &Parts) -> Result<Option<UserInfo>, String> {
         let mut errors = Vec::new();
-        for authenticator in &self.authenticators {
+        for authenticator in &self.0 {
             match authenticator.authenticate(request).await {
                 Ok(Some(user)) => return Ok(Some(authenticated(user))),
                 Ok(None) => {}
@@ -50,7 +47,7 @@ impl Authenticator for Union {
             }
         }
         match errors.as_slice() {
-            [] => Ok(self.anonymous.then(UserInfo::anonymous)),
+            [] => Ok(None),
             [one] => Err(one.clone()),
             many => Err(format!("[{}]", many.join(", "))),
         }
@@ -78,23 +75,22 @@ mod tests {
         }
     }
 
-    async fn ask(answers: Vec<Result<Option<UserInfo>, String>>, anonymous: bool) -> Result<Option<UserInfo>, String> {
+    async fn ask(answers: Vec<Result<Option<UserInfo>, String>>) -> Result<Option<UserInfo>, String> {
         let authenticators = answers.into_iter().map(|answer| Arc::new(Fixed(answer)) as Arc<dyn Authenticator>).collect();
         let (parts, ()) = http::Request::new(()).into_parts();
-        Union::new(authenticators, anonymous).authenticate(&parts).await
+        Union::new(authenticators).authenticate(&parts).await
     }
 
     #[tokio::test]
     async fn good_credentials_win_over_bad_ones_of_another_kind() {
         let alice = UserInfo::new("alice", &["crew"]);
-        let found = ask(vec![Err("bad certificate".into()), Ok(Some(alice))], true).await.unwrap().unwrap();
+        let found = ask(vec![Err("bad certificate".into()), Ok(Some(alice))]).await.unwrap().unwrap();
         assert_eq!((found.name.as_str(), found.groups), ("alice", vec!["crew".to_owned(), "system:authenticated".to_owned()]));
     }
 
     #[tokio::test]
     async fn bad_credentials_are_no_anonymity() {
-        assert_eq!(ask(vec![Err("bad token".into()), Ok(None)], true).await, Err("bad token".into()));
-        assert_eq!(ask(vec![Ok(None)], true).await.unwrap(), Some(UserInfo::anonymous()));
-        assert_eq!(ask(vec![Ok(None)], false).await, Ok(None));
+        assert_eq!(ask(vec![Err("bad token".into()), Ok(None)]).await, Err("bad token".into()));
+        assert_eq!(ask(vec![Ok(None)]).await, Ok(None));
     }
 }

@@ -6,7 +6,6 @@ pub(crate) mod rules;
 
 use std::sync::Arc;
 
-use apimachinery::status::Status;
 use async_trait::async_trait;
 
 use crate::request::{PRIVILEGED_GROUP, RequestInfo, UserInfo};
@@ -26,13 +25,6 @@ impl Decision {
     /// Whether the request may go on.
     pub(crate) fn is_allowed(&self) -> bool {
         matches!(self, Self::Allow(_))
-    }
-
-    /// Why.
-    pub(crate) fn reason(&self) -> &str {
-        match self {
-            Self::Allow(reason) | Self::Deny(reason) | Self::NoOpinion(reason) => reason,
-        }
     }
 }
 
@@ -97,49 +89,5 @@ pub(crate) struct AlwaysDeny;
 impl Authorizer for AlwaysDeny {
     async fn authorize(&self, _: &Attributes<'_>) -> Decision {
         Decision::NoOpinion("Everything is forbidden.".to_owned())
-    }
-}
-
-/// The 403 for a request nobody allowed, in the words clients know.
-pub(crate) fn forbidden(attributes: &Attributes<'_>, reason: &str) -> Status {
-    let mut message = refusal(attributes);
-    if !reason.is_empty() {
-        message = format!("{message}: {reason}");
-    }
-    Status::forbidden(&attributes.info.group_resource(), &attributes.info.name, message)
-}
-
-fn refusal(Attributes { user, info }: &Attributes<'_>) -> String {
-    let (user, verb) = (&user.name, info.verb);
-    if !info.is_resource {
-        return format!("User {user:?} cannot {verb} path {:?}", info.path);
-    }
-    let resource = rbac::combined(&info.resource, &info.subresource);
-    let scope = match info.namespace.as_str() {
-        "" => "at the cluster scope".to_owned(),
-        namespace => format!("in the namespace {namespace:?}"),
-    };
-    format!("User {user:?} cannot {verb} resource {resource:?} in API group {:?} {scope}", info.group)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn message(path: &str, verb: http::Method) -> String {
-        let info = RequestInfo::parse(&verb, path, "");
-        let user = UserInfo::new("alice", &[]);
-        forbidden(&Attributes { user: &user, info: &info }, "").message
-    }
-
-    #[test]
-    fn refusals_name_user_verb_resource_group_and_scope() {
-        let get = http::Method::GET;
-        assert_eq!(
-            message("/api/v1/namespaces/n/configmaps/x", get.clone()),
-            r#"configmaps "x" is forbidden: User "alice" cannot get resource "configmaps" in API group "" in the namespace "n""#
-        );
-        assert_eq!(message("/api/v1/nodes", get.clone()), r#"nodes is forbidden: User "alice" cannot list resource "nodes" in API group "" at the cluster scope"#);
-        assert_eq!(message("/metrics", get), r#"forbidden: User "alice" cannot get path "/metrics""#);
     }
 }

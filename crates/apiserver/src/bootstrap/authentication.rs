@@ -7,6 +7,7 @@ use apimachinery::status::Status;
 use serde_json::{Value, json};
 
 use super::{BootstrapConfig, object};
+use crate::authn::front_proxy::Headers;
 use crate::loopback::Loopback;
 
 const NAME: &str = "extension-apiserver-authentication";
@@ -35,7 +36,7 @@ pub(super) async fn ensure(api: Loopback, config: Arc<BootstrapConfig>) -> Resul
 }
 
 /// The config map's data: authorities in PEM, and the front proxy's headers.
-pub(crate) fn data(client_ca: Option<String>, front_proxy: Option<(String, &crate::authn::front_proxy::Headers)>) -> BTreeMap<String, String> {
+pub(crate) fn data(client_ca: Option<String>, front_proxy: Option<(String, &Headers)>) -> BTreeMap<String, String> {
     let mut data = BTreeMap::new();
     if let Some(pem) = client_ca {
         data.insert("client-ca-file".to_owned(), pem);

@@ -1,7 +1,7 @@
 //! What a cluster needs to exist, made and kept by the server itself, through its own API.
 
 mod aggregate;
-mod authentication;
+pub(crate) mod authentication;
 mod endpoints;
 mod identity;
 mod namespaces;
@@ -57,6 +57,7 @@ pub(crate) struct Bootstrap {
     rbac: bool,
 }
 
+const ENDPOINTS: &str = "kubernetes-service-endpoints";
 const SOON: Option<Duration> = Some(Duration::from_secs(10));
 const MINUTE: Option<Duration> = Some(Duration::from_secs(60));
 
@@ -76,7 +77,7 @@ impl Bootstrap {
             step("bootstrap-controller", SOON, |api, config| Box::pin(service::ensure(api, config))),
             step("start-cluster-authentication-info-controller", MINUTE, |api, config| Box::pin(authentication::ensure(api, config))),
             step("start-kube-apiserver-identity-lease-controller", SOON, |api, config| Box::pin(identity::renew(api, config))),
-            step("kubernetes-service-endpoints", SOON, |api, config| Box::pin(endpoints::reconcile(api, config))),
+            step(ENDPOINTS, SOON, |api, config| Box::pin(endpoints::reconcile(api, config))),
         ];
         if rbac {
             steps.insert(1, step("rbac/bootstrap-roles", None, |api, _| Box::pin(rbac::reconcile(api))));
@@ -90,9 +91,9 @@ impl Bootstrap {
         self.pending.clone()
     }
 
-    /// The names of all steps.
+    /// The names of the steps `/readyz` waits for: all but the endpoints, without which the API serves as well.
     pub(crate) fn names(&self) -> Vec<&'static str> {
-        self.steps.iter().map(|step| step.name).collect()
+        self.steps.iter().map(|step| step.name).filter(|name| *name != ENDPOINTS).collect()
     }
 
     /// Takes all steps, each at its own pace, until shutdown.

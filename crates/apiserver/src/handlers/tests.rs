@@ -30,7 +30,7 @@ fn api() -> Service {
     let hub = Hub::new(Arc::new(Memory::new()), "/registry", &Wiring::default(), Chain::default(), loopback.clone());
     let server = Server {
         hub: Arc::new(hub),
-        authenticator: Arc::new(Union(Vec::new())),
+        authenticator: Arc::new(Union::new(Vec::new())),
         anonymous: true,
         authorizer: Arc::new(AlwaysAllow),
         metrics: Metrics::new(&metrics),

@@ -76,6 +76,14 @@ impl Verifier {
         json!({"keys": self.keys.iter().map(PublicKey::jwk).collect::<Vec<_>>()})
     }
 
+    /// The algorithms of the keys, each once.
+    pub(crate) fn algorithms(&self) -> Vec<&str> {
+        let mut algorithms: Vec<&str> = self.keys.iter().filter_map(|key| key.jwk().get("alg")?.as_str()).collect();
+        algorithms.sort_unstable();
+        algorithms.dedup();
+        algorithms
+    }
+
     /// The claims of a token one of whose issuers is ours; `None` for other tokens. Errors: text, for bad signatures.
     fn claims(&self, token: &str) -> Result<Option<Claims>, String> {
         let Ok(header) = jsonwebtoken::decode_header(token) else { return Ok(None) };
