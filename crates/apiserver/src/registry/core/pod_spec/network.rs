@@ -66,6 +66,27 @@ pub(crate) fn dns_config(spec: &At<'_>, errs: &mut ErrorList) {
     }
 }
 
+/// A DNS name whose labels may begin with an underscore.
+fn is_search_path(text: &str) -> Vec<String> {
+    const WORDS: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', \
+        and must start and end with an alphanumeric character";
+    const PATTERN: &str = r"_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*";
+    let sound = |label: &str| {
+        let bare = label.strip_prefix('_').unwrap_or(label);
+        let end = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+        let inner = bare.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_');
+        inner && end(bare.chars().next()) && end(bare.chars().last())
+    };
+    let mut problems = Vec::new();
+    if text.len() > names::DNS1123_SUBDOMAIN_MAX {
+        problems.push(names::max_length_error(names::DNS1123_SUBDOMAIN_MAX));
+    }
+    if !text.split('.').all(sound) {
+        problems.push(names::regex_error(WORDS, PATTERN, &["example.com"]));
+    }
+    problems
+}
+
 fn search_paths(searches: &At<'_>, errs: &mut ErrorList) {
     if searches.len() > 32 {
         errs.push(searches.invalid("must not have more than 32 search paths"));
@@ -76,8 +97,7 @@ fn search_paths(searches: &At<'_>, errs: &mut ErrorList) {
     for search in searches.items() {
         let text = search.str();
         if text != "." {
-            let messages = names::is_dns1123_subdomain_with_underscore(text.strip_suffix('.').unwrap_or(text));
-            search.each_of(messages, errs);
+            search.each_of(is_search_path(text.strip_suffix('.').unwrap_or(text)), errs);
         }
     }
 }
