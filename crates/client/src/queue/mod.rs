@@ -13,6 +13,8 @@ use component::Shutdown;
 use parking_lot::Mutex;
 use tokio::{sync::Notify, task::JoinSet, time::Instant};
 
+use crate::retry;
+
 pub use metrics::Metrics;
 use metrics::QueueMetrics;
 use state::State;
@@ -197,13 +199,35 @@ where
             }
             Ok(Outcome::Retry) => queue.add_rate_limited(item.clone()),
             Err(error) => {
-                let retries = queue.num_requeues(&item);
-                tracing::warn!(queue = queue.shared.name, key = %item, retries, error = format!("{error:#}"), "sync failed, retrying");
+                let (name, retries, conflict) = (&queue.shared.name, queue.num_requeues(&item), is_conflict(&error));
+                let error = describe(&error);
+                if conflict {
+                    tracing::debug!(queue = name, key = %item, retries, error, "sync met a newer object, retrying");
+                } else {
+                    tracing::warn!(queue = name, key = %item, retries, error, "sync failed, retrying");
+                }
                 queue.add_rate_limited(item.clone());
             }
         }
         queue.done(&item);
     }
+}
+
+fn is_conflict(error: &anyhow::Error) -> bool {
+    error.chain().filter_map(|cause| cause.downcast_ref()).any(retry::is_conflict)
+}
+
+/// The chain of causes; of a refusal by the API server only its own words, as the client wraps them thrice.
+fn describe(error: &anyhow::Error) -> String {
+    let mut causes = Vec::new();
+    for cause in error.chain() {
+        if let Some(kube::Error::Api(status)) = cause.downcast_ref() {
+            causes.push(status.message.clone());
+            break;
+        }
+        causes.push(cause.to_string());
+    }
+    causes.join(": ")
 }
 
 #[cfg(test)]

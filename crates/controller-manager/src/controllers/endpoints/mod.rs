@@ -5,8 +5,9 @@
 mod address;
 mod legacy;
 mod slices;
+mod tracker;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use client::{
@@ -25,7 +26,9 @@ use kube::{
     api::{DeleteParams, PostParams},
 };
 
+use parking_lot::Mutex;
 use slices::Action;
+use tracker::Tracker;
 
 use crate::context::Context;
 
@@ -81,6 +84,7 @@ struct SliceController {
     caches: Caches,
     slices: Informer<EndpointSlice>,
     nodes: Informer<Node>,
+    tracker: Mutex<Tracker>,
 }
 
 pub(crate) fn run_slices(context: Context) -> BoxFuture<'static, ()> {
@@ -89,19 +93,13 @@ pub(crate) fn run_slices(context: Context) -> BoxFuture<'static, ()> {
         let controller = Arc::new(SliceController {
             slices: context.informers.of::<EndpointSlice>().with_index(BY_SERVICE, slices::service_of),
             nodes: context.informers.of(),
+            tracker: Mutex::default(),
             caches: Caches::new(context, "endpoint_slice"),
         });
         controller.caches.listen();
         let queue = controller.caches.queue.clone();
-        let sink = queue.clone();
-        controller.slices.on_change(move |change| {
-            // A slice that was changed or deleted by someone else is put right.
-            for service in slices::service_of(change.object()) {
-                if let Some((namespace, name)) = service.split_once('/') {
-                    sink.add(Key::new(namespace, name));
-                }
-            }
-        });
+        let listener = Arc::clone(&controller);
+        controller.slices.on_change(move |change| listener.on_slice(&change));
         controller.caches.synced().await;
         controller.slices.synced().await;
         controller.nodes.synced().await;
@@ -110,7 +108,23 @@ pub(crate) fn run_slices(context: Context) -> BoxFuture<'static, ()> {
     .boxed()
 }
 
+/// Pause before the next look at a cache that lags behind our own writes.
+const STALE: Duration = Duration::from_millis(100);
+
 impl SliceController {
+    fn on_slice(&self, change: &Change<'_, EndpointSlice>) {
+        let slice = change.object();
+        for service in slices::service_of(slice) {
+            let Some((namespace, name)) = service.split_once('/') else { continue };
+            let key = Key::new(namespace, name);
+            if matches!(change, Change::Deleted(_)) {
+                self.tracker.lock().gone(&key, slice.metadata.uid.as_deref().unwrap_or_default());
+            }
+            // A slice that was changed or deleted by someone else is put right.
+            self.caches.queue.add(key);
+        }
+    }
+
     async fn reconcile(self: Arc<Self>, key: Key) -> anyhow::Result<Outcome> {
         // Without the service its slices go by garbage collection.
         let Some(service) = self.caches.services.get(&key) else { return Ok(Outcome::Done) };
@@ -119,6 +133,9 @@ impl SliceController {
         }
         let pods = self.caches.pods_of(&service, &key);
         let existing = self.slices.by_index(BY_SERVICE, &key.to_string());
+        if self.tracker.lock().is_stale(&key, &existing) {
+            return Ok(Outcome::After(STALE));
+        }
         let zone = |node: &str| {
             let node = self.nodes.get(&Key::cluster(node))?;
             node.metadata.labels.as_ref()?.get(address::ZONE).cloned()
@@ -126,7 +143,7 @@ impl SliceController {
         let most = self.caches.context.options.max_endpoints_per_slice;
         let api: Api<EndpointSlice> = Api::namespaced(self.caches.context.client.clone(), &key.namespace);
         for action in slices::plan(&service, &pods, zone, &existing, most) {
-            match act(&api, action).await {
+            match self.act(&api, &key, &existing, action).await {
                 Err(error) if retry::is_namespace_terminating(&error) => return Ok(Outcome::Done),
                 Err(error) => {
                     let about = service.object_ref(&());
@@ -141,18 +158,27 @@ impl SliceController {
         }
         Ok(Outcome::Done)
     }
-}
 
-async fn act(api: &Api<EndpointSlice>, action: Action) -> kube::Result<()> {
-    match action {
-        Action::Create(slice) => api.create(&PostParams::default(), &slice).await.map(drop),
-        Action::Update(slice) => {
-            let name = slice.metadata.name.clone().unwrap_or_default();
-            api.replace(&name, &PostParams::default(), &slice).await.map(drop)
-        }
-        Action::Delete(name) => retry::optional(api.delete(&name, &DeleteParams::default()).await).map(drop),
+    async fn act(&self, api: &Api<EndpointSlice>, key: &Key, existing: &[Arc<EndpointSlice>], action: Action) -> kube::Result<()> {
+        let written = match action {
+            Action::Create(slice) => api.create(&PostParams::default(), &slice).await?,
+            Action::Update(slice) => {
+                let name = slice.metadata.name.clone().unwrap_or_default();
+                api.replace(&name, &PostParams::default(), &slice).await?
+            }
+            Action::Delete(name) => {
+                retry::optional(api.delete(&name, &DeleteParams::default()).await)?;
+                let deleted = existing.iter().find(|slice| slice.metadata.name.as_ref() == Some(&name));
+                let uid = deleted.and_then(|slice| slice.metadata.uid.as_deref()).unwrap_or_default();
+                self.tracker.lock().gone(key, uid);
+                return Ok(());
+            }
+        };
+        self.tracker.lock().wrote(key, &written);
+        Ok(())
     }
 }
+
 
 struct EndpointsController {
     caches: Caches,
