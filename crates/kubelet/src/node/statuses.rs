@@ -187,12 +187,25 @@ fn patch(uid: &str, old: &PodStatus, new: &PodStatus) -> Result<Value, serde_jso
         for key in before.keys().filter(|key| *key != "conditions" && *key != "nominatedNodeName") {
             after.entry(key.clone()).or_insert(Value::Null);
         }
+        clear_conditions(before.get("conditions"), after.get_mut("conditions"));
         for key in ["podIPs", "hostIPs"] {
             remove_stale(before.get(key), after.get_mut(key));
         }
         after.retain(|key, value| key == "conditions" || before.get(key) != Some(value));
     }
     Ok(json!({"metadata": {"uid": uid}, "status": after}))
+}
+
+/// Conditions merge field by field: what one no longer says must be taken back.
+fn clear_conditions(before: Option<&Value>, after: Option<&mut Value>) {
+    let Some(before) = before.and_then(Value::as_array) else { return };
+    for condition in after.and_then(Value::as_array_mut).into_iter().flatten() {
+        let Some(old) = before.iter().find(|old| old["type"] == condition["type"]).and_then(Value::as_object) else { continue };
+        let Some(condition) = condition.as_object_mut() else { continue };
+        for key in old.keys() {
+            condition.entry(key.clone()).or_insert(Value::Null);
+        }
+    }
 }
 
 /// Lists that merge by `ip` need a directive for each address that is no more.
@@ -230,6 +243,15 @@ mod tests {
             "podIPs": [{"ip": "10.0.0.2"}, {"$patch": "delete", "ip": "10.0.0.1"}],
         }});
         assert_eq!(patch, expected);
+    }
+
+    #[test]
+    fn a_condition_takes_back_its_reason() {
+        let ready = |value: Value| -> PodStatus { serde_json::from_value(json!({"conditions": [value]})).unwrap() };
+        let old = ready(json!({"type": "Ready", "status": "False", "reason": "ContainersNotReady", "message": "no"}));
+        let patch = patch("u", &old, &ready(json!({"type": "Ready", "status": "True"}))).unwrap();
+        let expected = json!([{"type": "Ready", "status": "True", "reason": null, "message": null}]);
+        assert_eq!(patch["status"]["conditions"], expected);
     }
 
     #[test]

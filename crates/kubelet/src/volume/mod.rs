@@ -56,6 +56,11 @@ impl Volumes {
         if node.simulated {
             return Ok(());
         }
+        let directory = node.paths.pod(facts::uid(pod));
+        if let Err(error) = tokio::fs::create_dir_all(&directory).await {
+            tracing::warn!(directory = %directory.display(), %error, "create pod directory");
+            return Err(RETRY.0 * 10);
+        }
         for volume in pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten()) {
             if let Err(error) = set_up(&node, pod, volume).await {
                 let text = format!("MountVolume.SetUp failed for volume {:?} : {error}", volume.name);
