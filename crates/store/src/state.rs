@@ -40,7 +40,7 @@ impl State {
         let state = State {
             database: RwLock::new(database),
             applying: Mutex::new(()),
-            hub: Hub::new(revisions.current, RING_BYTES),
+            hub: Hub::new(revisions, RING_BYTES),
             lessor: Mutex::new(lessor),
             lessor_changed: Notify::new(),
             clock,
@@ -69,7 +69,7 @@ impl State {
             leases.extend(applied.leases);
             outcomes.push(applied.outcome);
         }
-        let compacts = view.revisions().compacted != compacted;
+        let compacts = Some(view.revisions().compacted).filter(|now| *now != compacted);
         let mut batch = view.into_batch();
         batch.writes.extend(notes.writes);
         database.write(batch)?;
@@ -77,7 +77,7 @@ impl State {
         Ok(outcomes)
     }
 
-    fn announce(&self, published: Vec<(i64, Vec<Event>)>, leases: &[apply::LeaseChange], compacts: bool) {
+    fn announce(&self, published: Vec<(i64, Vec<Event>)>, leases: &[apply::LeaseChange], compacts: Option<i64>) {
         if !leases.is_empty() {
             let now = (self.clock)();
             let mut lessor = self.lessor.lock();
@@ -87,7 +87,8 @@ impl State {
         if !published.is_empty() {
             self.hub.publish(published);
         }
-        if compacts {
+        if let Some(revision) = compacts {
+            self.hub.compacted(revision);
             self.compacted.notify_one();
         }
     }
@@ -100,7 +101,7 @@ impl State {
         self.scrubbed.send_replace(compaction::scrubbed(&*database)?);
         *self.database.write() = database;
         *self.lessor.lock() = lessor;
-        self.hub.reset(revisions.current);
+        self.hub.reset(revisions);
         self.compacted.notify_one();
         Ok(())
     }

@@ -9,7 +9,7 @@ use super::{
     index::{Id, Index},
     ring::{Revision, Ring},
 };
-use crate::mvcc::Event;
+use crate::mvcc::{Event, Revisions};
 use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -27,6 +27,7 @@ pub struct Hub(Mutex<Inner>);
 #[derive(Debug)]
 struct Inner {
     revision: i64,
+    compacted: i64,
     ring: Ring,
     ring_bytes: usize,
     index: Index,
@@ -41,6 +42,8 @@ struct Watcher {
     session: u64,
     /// First revision it may not have been given; none when it has been given everything.
     pending: Option<i64>,
+    /// It begins in the past and has not been given anything.
+    fresh: bool,
 }
 
 #[derive(Debug, Default)]
@@ -57,6 +60,8 @@ struct Queue {
 pub enum Next {
     /// Nothing is pending.
     Idle,
+    /// It asked for history that is compacted up to this revision: cancel it.
+    Compacted(i64),
     /// These revisions, whole; what it does not want is among them.
     Revisions(Vec<Arc<Revision>>),
     /// Read `from..=to` from history, then call [`Session::resume`].
@@ -69,11 +74,12 @@ pub enum Next {
 }
 
 impl Hub {
-    /// A hub for a state at `revision`, keeping about `ring_bytes` of the latest changes.
-    pub fn new(revision: i64, ring_bytes: usize) -> Arc<Self> {
+    /// A hub for a state, keeping about `ring_bytes` of the latest changes.
+    pub fn new(Revisions { current, compacted }: Revisions, ring_bytes: usize) -> Arc<Self> {
         Arc::new(Hub(Mutex::new(Inner {
-            revision,
-            ring: Ring::new(revision, ring_bytes),
+            revision: current,
+            compacted,
+            ring: Ring::new(current, ring_bytes),
             ring_bytes,
             index: Index::default(),
             watchers: BTreeMap::new(),
@@ -99,11 +105,16 @@ impl Hub {
         }
     }
 
-    /// The state jumped to `revision` (a snapshot was installed): everybody catches up from history.
-    pub fn reset(&self, revision: i64) {
+    /// History before `revision` was given up. Whoever begins there from now on is told so.
+    pub fn compacted(&self, revision: i64) {
+        self.0.lock().compacted = revision;
+    }
+
+    /// The state jumped (a snapshot was installed): everybody catches up from history.
+    pub fn reset(&self, Revisions { current: revision, compacted }: Revisions) {
         let inner = &mut *self.0.lock();
         let missed = inner.revision + 1;
-        inner.revision = revision;
+        (inner.revision, inner.compacted) = (revision, compacted);
         inner.ring = Ring::new(revision, inner.ring_bytes);
         let ids: Vec<Id> = inner.watchers.keys().copied().collect();
         ids.into_iter().filter(|_| missed <= revision).for_each(|id| inner.mark(id, missed, |_| true));
@@ -180,7 +191,7 @@ impl Session {
         }
         let pending = (watch.start <= revision).then_some(watch.start);
         inner.index.insert(&watch.range, id);
-        inner.watchers.insert(id, Watcher { watch, session: self.id, pending });
+        inner.watchers.insert(id, Watcher { watch, session: self.id, pending, fresh: pending.is_some() });
         if let Some(queue) = inner.sessions.get_mut(&self.id) {
             queue.members.insert(id);
         }
@@ -214,6 +225,9 @@ impl Session {
         let inner = &mut *self.hub.0.lock();
         let Some(watcher) = inner.watchers.get_mut(&id) else { return Next::Idle };
         let Some(from) = watcher.pending else { return Next::Idle };
+        if std::mem::take(&mut watcher.fresh) && from < inner.compacted {
+            return Next::Compacted(inner.compacted);
+        }
         let Some(revisions) = inner.ring.read(from, READ_LIMIT) else {
             return Next::History { from, to: inner.ring.complete_after() };
         };
@@ -273,6 +287,10 @@ mod tests {
     use crate::mvcc::{EventKind, KeyRange, KeyValue};
     use crate::watch::Filter;
 
+    fn at(current: i64) -> Revisions {
+        Revisions { current, compacted: -1 }
+    }
+
     fn change(revision: i64, keys: &[&'static str]) -> (i64, Vec<Event>) {
         let event = |key: &&'static str| {
             let kv = KeyValue { key: (*key).into(), mod_revision: revision, ..Default::default() };
@@ -298,7 +316,7 @@ mod tests {
 
     #[test]
     fn only_the_watchers_concerned_are_woken_and_each_once() {
-        let hub = Hub::new(1, 1 << 20);
+        let hub = Hub::new(at(1), 1 << 20);
         let session = hub.session();
         let (a, _) = session.watch(watch("a", 0));
         let (_b, _) = session.watch(watch("b", 0));
@@ -314,7 +332,7 @@ mod tests {
 
     #[test]
     fn one_that_fell_behind_the_ring_reads_history_and_comes_back() {
-        let hub = Hub::new(1, 200);
+        let hub = Hub::new(at(1), 200);
         let session = hub.session();
         let (a, _) = session.watch(watch("a", 2));
         hub.publish((2..10).map(|revision| change(revision, &["a"])));
@@ -327,7 +345,7 @@ mod tests {
 
     #[test]
     fn a_start_in_the_future_hears_nothing_before_it() {
-        let hub = Hub::new(1, 1 << 20);
+        let hub = Hub::new(at(1), 1 << 20);
         let session = hub.session();
         let (a, _) = session.watch(watch("a", 4));
         hub.publish([change(2, &["a"]), change(3, &["a"])]);
@@ -339,18 +357,32 @@ mod tests {
     }
 
     #[test]
+    fn only_one_that_begins_in_compacted_history_is_turned_away() {
+        let hub = Hub::new(at(1), 1 << 20);
+        let session = hub.session();
+        let (early, _) = session.watch(watch("a", 0));
+        hub.publish((2..6).map(|revision| change(revision, &["a"])));
+        hub.compacted(4);
+        let (late, _) = session.watch(watch("a", 3));
+        let (allowed, _) = session.watch(watch("a", 4));
+        assert_eq!(numbers(session.next(early)), [2, 3, 4, 5]);
+        assert!(matches!(session.next(late), Next::Compacted(4)));
+        assert_eq!(numbers(session.next(allowed)), [4, 5]);
+    }
+
+    #[test]
     fn after_an_installed_snapshot_everybody_reads_what_was_jumped_over() {
-        let hub = Hub::new(5, 1 << 20);
+        let hub = Hub::new(at(5), 1 << 20);
         let session = hub.session();
         let (a, _) = session.watch(watch("a", 0));
-        hub.reset(9);
+        hub.reset(at(9));
         assert_eq!(ready(&session), [a]);
         assert!(matches!(session.next(a), Next::History { from: 6, to: 9 }));
     }
 
     #[test]
     fn a_dropped_session_leaves_nothing_behind() {
-        let hub = Hub::new(1, 1 << 20);
+        let hub = Hub::new(at(1), 1 << 20);
         let session = hub.session();
         session.watch(watch("a", 0));
         assert_eq!(hub.watchers(), (1, 0));

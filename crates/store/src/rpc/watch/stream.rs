@@ -150,12 +150,13 @@ impl Stream {
         }
     }
 
-    async fn cancel(&mut self, id: u64, compact_revision: i64, reason: &str) -> Result<(), Closed> {
+    /// Tells a watcher that what it asks for is compacted. As in etcd, such an answer names no current revision.
+    async fn cancel(&mut self, id: u64, compact_revision: i64) -> Result<(), Closed> {
         let Some(watch_id) = self.watchers.get(&id).map(|watcher| watcher.id) else { return Ok(()) };
         self.forget(id);
-        let cancel_reason = reason.to_owned();
+        let cancel_reason = Refusal::Compacted.text().to_owned();
         let response = WatchResponse { watch_id, canceled: true, compact_revision, cancel_reason, ..Default::default() };
-        self.send(self.session.revision(), response).await
+        self.send(0, response).await
     }
 
     /// Gives a watcher a share of what is pending for it.
@@ -163,6 +164,7 @@ impl Stream {
         let revision = self.session.revision();
         match self.session.next(id) {
             Next::Idle => {}
+            Next::Compacted(compacted) => self.cancel(id, compacted).await?,
             Next::Revisions(revisions) => self.events(id, revision, &revisions).await?,
             Next::History { from, to } => self.catch_up(id, from, to).await?,
         }
@@ -194,7 +196,7 @@ impl Stream {
                 self.session.resume(id, chunk.seen);
                 Ok(())
             }
-            Ok(Err(compacted)) => self.cancel(id, compacted, Refusal::Compacted.text()).await,
+            Ok(Err(compacted)) => self.cancel(id, compacted).await,
             Err(error) => {
                 tracing::error!(error = &error as &dyn std::error::Error, "read history");
                 Err(Closed)
