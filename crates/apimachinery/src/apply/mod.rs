@@ -13,11 +13,13 @@ use crate::status::{Cause, Status, cause};
 
 mod managers;
 mod merge;
+mod scale;
 mod set;
 mod typed;
 mod walk;
 
 pub use managers::{Manager, Operation};
+pub use scale::{from_scale, to_scale};
 pub use set::{FieldSet, PathElement};
 
 use managers::{Managed, Managers};
@@ -293,9 +295,9 @@ fn apply_once(
     let live_value = unmanaged_meta(live);
     let merged = merge::merge(ty, &live_value, config);
 
-    let last = managers
-        .0
-        .get(&manager)
+    let last = managers.0.get(&manager).cloned();
+    let last_set = last
+        .as_ref()
         .map(|managed| managed.set.clone())
         .unwrap_or_default();
     let set = walk::fields(ty, config).recursive_difference(cx.ignored);
@@ -307,7 +309,13 @@ fn apply_once(
             time: Some(cx.now),
         },
     );
-    let pruned = prune(ty, merged, &managers, &last);
+    let pruned = prune(ty, merged, &managers, &last_set);
+    if pruned == live_value
+        && let Some(managed) = managers.0.get_mut(&manager)
+    {
+        // Nothing was changed, so there is no time at which it was.
+        managed.time = last.and_then(|managed| managed.time);
+    }
 
     let comparison = walk::compare(ty, &live_value, &pruned).without(cx.ignored);
     let conflicts = take_over(&mut managers, &manager, &comparison, force);

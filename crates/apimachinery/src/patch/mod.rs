@@ -53,6 +53,62 @@ impl From<Error> for Status {
     }
 }
 
+/// A patched built-in object as error messages show it: metadata in the order of Go's struct, all else sorted.
+pub fn print(value: &Value) -> String {
+    const META: &str = "name generateName namespace selfLink uid resourceVersion generation creationTimestamp deletionTimestamp \
+         deletionGracePeriodSeconds labels annotations ownerReferences finalizers managedFields";
+    const MANAGED: &str = "manager operation apiVersion time fieldsType fieldsV1 subresource";
+    let managed = |entries: &Value| {
+        let entries = entries.as_array().map(Vec::as_slice).unwrap_or_default();
+        let entries: Vec<_> = entries
+            .iter()
+            .map(|entry| ordered(entry, MANAGED, &crate::go::json))
+            .collect();
+        format!("[{}]", entries.join(","))
+    };
+    let Value::Object(fields) = value else {
+        return crate::go::json(value);
+    };
+    let fields = fields.iter().map(|(name, field)| {
+        let text = match name.as_str() {
+            "metadata" => ordered(field, META, &|value| {
+                if value.is_array()
+                    && value
+                        .get(0)
+                        .is_some_and(|item| item.get("fieldsType").is_some())
+                {
+                    managed(value)
+                } else {
+                    crate::go::json(value)
+                }
+            }),
+            _ => crate::go::json(field),
+        };
+        format!("{}:{text}", Value::from(name.as_str()))
+    });
+    format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
+}
+
+/// The members of an object in a given order, what is not named there last.
+fn ordered(value: &Value, order: &str, print: &dyn Fn(&Value) -> String) -> String {
+    let Value::Object(fields) = value else {
+        return crate::go::json(value);
+    };
+    let place = |name: &str| {
+        order
+            .split_whitespace()
+            .position(|known| known == name)
+            .unwrap_or(usize::MAX)
+    };
+    let mut fields: Vec<_> = fields.iter().collect();
+    fields.sort_by_key(|(name, _)| place(name));
+    let fields: Vec<_> = fields
+        .into_iter()
+        .map(|(name, value)| format!("{}:{}", Value::from(name.as_str()), print(value)))
+        .collect();
+    format!("{{{}}}", fields.join(","))
+}
+
 /// Reads a patch that must be a JSON object, with the duplicates in it.
 fn read_object(patch: &[u8], prefix: &str) -> Result<(Value, Vec<String>), Error> {
     let node =
@@ -69,4 +125,20 @@ fn read_object(patch: &[u8], prefix: &str) -> Result<(Value, Vec<String>), Error
         .map(|path| format!("duplicate field \"{path}\""))
         .collect();
     Ok((node.to_value(), strict))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn patched_objects_print_with_metadata_in_gos_order() {
+        let entry = json!({"apiVersion": "v1", "fieldsType": "FieldsV1", "manager": "m"});
+        let object = json!({"kind": "K", "apiVersion": "v1", "metadata": {"labels": {"b": "1"}, "uid": "u", "name": "n", "managedFields": [entry]}});
+        assert_eq!(
+            print(&object),
+            r#"{"apiVersion":"v1","kind":"K","metadata":{"name":"n","uid":"u","labels":{"b":"1"},"managedFields":[{"manager":"m","apiVersion":"v1","fieldsType":"FieldsV1"}]}}"#
+        );
+    }
 }

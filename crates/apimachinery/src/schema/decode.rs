@@ -191,10 +191,6 @@ impl<'a> Decoder<'a> {
             (Some(value), Presence::OmitEmpty) if fill::is_empty(&value) => {
                 _ = out.remove(&field.name)
             }
-            // Stored as protobuf, an empty list and none are the same.
-            (Some(Value::Array(items)), Presence::Always) if items.is_empty() => {
-                _ = out.insert(field.name.clone(), Value::Null)
-            }
             (Some(value), _) => _ = out.insert(field.name.clone(), value),
             (None, Presence::Kept) => _ = out.insert(field.name.clone(), Value::Null),
             (None, Presence::Pointer) => _ = out.remove(&field.name),
@@ -370,7 +366,7 @@ mod tests {
             r#"{"metadata":{"name":"","labels":{},"created":null},
                 "spec":{"grace":0,"count":0,"containers":[],"host":false,"class":"","volumes":[]}}"#,
         );
-        let spec = json!({"grace": 0, "containers": null, "class": ""});
+        let spec = json!({"grace": 0, "containers": [], "class": ""});
         assert_eq!(
             decoded.unwrap().value,
             json!({"metadata": {}, "spec": spec})

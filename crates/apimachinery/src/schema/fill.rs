@@ -13,6 +13,11 @@ impl Schema {
         default(self.arena(), self.id(), value);
     }
 
+    /// Makes empty lists that are always written null, in place: upstream stores protobuf, which does not tell the two apart.
+    pub fn fold_empty_lists(&self, value: &mut Value) {
+        fold(self.arena(), self.id(), value);
+    }
+
     /// The value Go would write for an empty struct of this type.
     pub fn zero(&self) -> Value {
         zero(self.arena(), self.id())
@@ -88,6 +93,32 @@ fn default(arena: &Arena, id: Id, value: &mut Value) {
     }
 }
 
+fn fold(arena: &Arena, id: Id, value: &mut Value) {
+    match (&arena.node(id).kind, value) {
+        (Kind::Object(fields), Value::Object(members)) => {
+            for (name, member) in members.iter_mut() {
+                let Ok(at) = fields.binary_search_by(|field| field.name.as_str().cmp(name)) else {
+                    continue;
+                };
+                if fields[at].presence == Presence::Always
+                    && member.as_array().is_some_and(Vec::is_empty)
+                {
+                    *member = Value::Null;
+                } else {
+                    fold(arena, fields[at].node, member);
+                }
+            }
+        }
+        (Kind::Map(inner), Value::Object(members)) => members
+            .iter_mut()
+            .for_each(|(_, member)| fold(arena, *inner, member)),
+        (Kind::Array(inner), Value::Array(items)) => {
+            items.iter_mut().for_each(|item| fold(arena, *inner, item))
+        }
+        _ => {}
+    }
+}
+
 fn default_field(arena: &Arena, field: &Field, members: &mut Map<String, Value>) {
     if let Some(value) = &field.default {
         let nullable = arena.node(field.node).nullable;
@@ -135,6 +166,13 @@ mod tests {
         let ports = json!([{"port": 80, "protocol": "TCP"}, {"port": 81, "protocol": "UDP"}]);
         assert_eq!(value["spec"]["containers"][0]["ports"], ports);
         assert!(value.get("other").is_none());
+    }
+
+    #[test]
+    fn empty_lists_that_are_always_written_are_stored_as_null() {
+        let mut value = json!({"spec": {"containers": [], "volumes": []}});
+        sample::pod().fold_empty_lists(&mut value);
+        assert_eq!(value, json!({"spec": {"containers": null, "volumes": []}}));
     }
 
     #[test]

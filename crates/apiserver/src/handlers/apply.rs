@@ -43,7 +43,8 @@ pub(super) async fn serve(mut ask: Ask, view: View) -> Result<Response, Status> 
     ask.answer(if created { StatusCode::CREATED } else { StatusCode::OK }, &stored)
 }
 
-fn read(ctx: &RequestContext, body: &[u8]) -> Result<Value, Status> {
+/// Reads a configuration. Errors: 400.
+pub(super) fn read(ctx: &RequestContext, body: &[u8]) -> Result<Value, Status> {
     let broken = |why: String| Status::bad_request(format!("error decoding YAML: {why}"));
     let node = codec::parse(BodyKind::Yaml, body).map_err(|why| broken(format!("error converting YAML to JSON: {why}")))?;
     if !matches!(node, raw::Node::Object(_) | raw::Node::Null) {

@@ -6,7 +6,7 @@ use apimachinery::{
     Object,
     field::{Error, Path},
     gvk::GroupKind,
-    patch::{self, Patched},
+    patch::{self, Patched, print},
     status::Status,
 };
 use axum::response::Response;
@@ -75,7 +75,8 @@ pub(super) fn patched(ctx: &RequestContext, expect: &Expect<'_>, kind: Kind, doc
     };
     let shown = || match kind {
         Kind::Strategic => apimachinery::go::print(&patch),
-        Kind::Json | Kind::Merge => value.to_string(),
+        Kind::Json | Kind::Merge if expect.schema.name().starts_with("io.k8s.") => print(&value),
+        Kind::Json | Kind::Merge => apimachinery::go::json(&value),
     };
     let refuse = |why: String| {
         let error = Error::invalid(&Path::new("patch"), shown(), why);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use apimachinery::{
     Object,
+    apply::{self, FieldSet},
     field::{Error, Path},
     gvk::{GroupKind, GroupVersionKind},
     schema::Schema,
@@ -17,6 +18,7 @@ use serde_json::{Value, json};
 
 use super::{Ask, options, patch, update::check_name};
 use crate::{
+    negotiate::media_type,
     registry::{
         ScalePaths,
         codec::Expect,
@@ -40,9 +42,13 @@ pub(super) async fn serve(mut ask: Ask, paths: ScalePaths) -> Result<Response, S
         return Ok(ask.plain(StatusCode::OK, &scale_of(&object, &paths).value()));
     }
     let patching = ask.ctx.verb() == "patch";
-    let options = options::write(&ask.query, if patching { "PatchOptions" } else { "UpdateOptions" }, patching.then_some(false))?;
+    let applying = patching && media_type(ask.headers()) == super::apply::MEDIA_TYPE;
+    let options = options::write(&ask.query, if patching { "PatchOptions" } else { "UpdateOptions" }, patching.then_some(applying))?;
     ask.ctx.dry_run = options.dry_run;
-    let wish = if patching {
+    let wish = if applying {
+        let config = super::apply::read(&ask.ctx, &ask.body().await?)?;
+        Wish::Apply { ctx: ask.ctx.clone(), config, force: options.value.get("force") == Some(&Value::Bool(true)), api_version: ask.served.resource.api_version() }
+    } else if patching {
         let kind = patch::Kind::of(&ask)?;
         Wish::Patch(ask.ctx.clone(), kind, ask.body().await?)
     } else {
@@ -88,6 +94,7 @@ fn selector_text(selector: &Value) -> String {
 enum Wish {
     Replace(Object),
     Patch(RequestContext, patch::Kind, Bytes),
+    Apply { ctx: RequestContext, config: Value, force: bool, api_version: String },
 }
 
 /// A new number of replicas for the stored object.
@@ -107,6 +114,20 @@ impl Rescale {
                 check_name(&mut scale, current.name())?;
                 Ok(scale)
             }
+            Wish::Apply { ctx, config, force, api_version } => {
+                let context = apply::Context {
+                    schema: &self.schema,
+                    gvk: &gvk(),
+                    subresource: "scale",
+                    ignored: &FieldSet::default(),
+                    now: ctx.now,
+                };
+                let mut scale = scale_of(current, &self.paths);
+                apply::to_scale(current, &mut scale, api_version, &self.paths.spec_replicas);
+                let mut scale = apply::apply(&scale, config, &ctx.field_manager, *force, &context)?;
+                check_name(&mut scale, current.name())?;
+                Ok(scale)
+            }
         }
     }
 }
@@ -123,7 +144,14 @@ impl Change for Rescale {
         let mut object = current.clone();
         set(&mut object, &self.paths.spec_replicas, replicas.into());
         object.set_resource_version(scale.resource_version());
+        if let Wish::Apply { api_version, .. } = &self.wish {
+            apply::from_scale(&mut object, &scale, api_version, &self.paths.spec_replicas);
+        }
         Ok(object)
+    }
+
+    fn applies(&self) -> bool {
+        matches!(self.wish, Wish::Apply { .. })
     }
 
     fn expected_uid(&self) -> Option<String> {

@@ -181,13 +181,12 @@ fn without_nulls(value: Value) -> Value {
     }
 }
 
-/// A value that is new to the object, its directives taken out; `None` if it only says what to delete.
+/// A value that is new to the object, its directives taken out; `None` if it is itself one, whatever else it says.
 fn without_directives(value: Value) -> Option<Value> {
     match value {
-        Value::Object(mut fields) => {
-            match fields.remove(DIRECTIVE) {
-                Some(directive) if directive == "delete" => return None,
-                _ => {}
+        Value::Object(fields) => {
+            if fields.contains_key(DIRECTIVE) {
+                return None;
             }
             let directive = |key: &str| {
                 key == RETAIN_KEYS

@@ -102,6 +102,9 @@ impl Store {
         if let Some(conversion) = &resource.conversion {
             object = conversion.to_stored(object)?;
         }
+        let mut value = object.into_value();
+        self.served.schema.fold_empty_lists(&mut value);
+        let mut object = Object::from_value(value).unwrap_or_default();
         object.set_gvk(&resource.stored);
         Ok(object)
     }
