@@ -46,7 +46,8 @@ pub(super) async fn serve(mut ask: Ask, paths: ScalePaths) -> Result<Response, S
     let options = options::write(&ask.query, if patching { "PatchOptions" } else { "UpdateOptions" }, patching.then_some(applying))?;
     ask.ctx.dry_run = options.dry_run;
     let wish = if applying {
-        let config = super::apply::read(&ask.ctx, &ask.body().await?)?;
+        let body = ask.body().await?;
+        let config = super::apply::read(&ask.ctx, &body)?;
         Wish::Apply { ctx: ask.ctx.clone(), config, force: options.value.get("force") == Some(&Value::Bool(true)), api_version: ask.served.resource.api_version() }
     } else if patching {
         let kind = patch::Kind::of(&ask)?;
