@@ -155,7 +155,12 @@ fn plan(mut obj: Object, options: &DeleteOptions, now: jiff::Timestamp, strategy
     match graceful {
         Some(seconds) => Plan::Mark { obj, remove: !held && seconds == 0 },
         None if held => {
-            mark_now(&mut obj, now);
+            if obj.finalizers().is_empty() {
+                // Held by the kind's own means only: it has no grace period to speak of.
+                obj.set_deletion_timestamp(Some(obj.deletion_timestamp().unwrap_or(now)));
+            } else {
+                mark_now(&mut obj, now);
+            }
             strategy.mark_deleted(&mut obj);
             Plan::Mark { obj, remove: false }
         }

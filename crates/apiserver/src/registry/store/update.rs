@@ -55,6 +55,8 @@ struct Attempt<'a> {
     options: &'a Value,
     /// What the last attempt took, to be settled when the outcome is known.
     finish: &'a Mutex<Finish>,
+    /// The object as the last attempt left it, where that means its removal.
+    last: &'a Mutex<Object>,
 }
 
 impl Store {
@@ -67,8 +69,8 @@ impl Store {
         view: &View,
         options: &Value,
     ) -> Result<(Object, bool), Status> {
-        let finish = Mutex::new(None);
-        let attempt = Attempt { ctx, change, view, options, finish: &finish };
+        let (finish, last) = (Mutex::new(None), Mutex::new(Object::default()));
+        let attempt = Attempt { ctx, change, view, options, finish: &finish, last: &last };
         let outcome = if ctx.dry_run { self.rehearse(&attempt, name).await } else { self.write(&attempt, name).await };
         let last = finish.lock().take();
         if let Some(last) = last {
@@ -96,7 +98,12 @@ impl Store {
         let updated = self.storage.update(&self.key(attempt.ctx, name), options, &mut updater).await;
         let updated = updated.map_err(|e| self.failed(e, Verb::Update, name))?;
         let (created, removed) = (matches!(updated, Updated::Created(_)), matches!(updated, Updated::Removed(_)));
-        let object = self.present(&updated.into_entry())?;
+        let mut object = self.present(&updated.into_entry())?;
+        if removed {
+            let version = object.resource_version().to_owned();
+            object = std::mem::take(&mut *attempt.last.lock());
+            object.set_resource_version(&version);
+        }
         let (ctx, api) = (attempt.ctx, &self.hub.loopback);
         match before.into_inner() {
             _ if removed => strategy.after_delete(ctx, api, &object).await,
@@ -132,7 +139,7 @@ impl Store {
                 object.set_resource_version(&version.unwrap_or_default());
                 Ok((object, created))
             }
-            Update::Remove => Ok((old.unwrap_or_default(), false)),
+            Update::Remove => Ok((std::mem::take(&mut *attempt.last.lock()), false)),
         }
     }
 
@@ -166,6 +173,7 @@ impl Store {
             && obj.deletion_grace_period_seconds() == Some(0)
             && !self.served.resource.strategy.holds_deletion(&obj)
         {
+            *attempt.last.lock() = obj;
             return Ok(Update::Remove);
         }
         let ttl = self.served.resource.strategy.ttl();
