@@ -165,12 +165,12 @@ fn owner_text(owner: &Value) -> Value {
 fn finalizers(obj: &Object, path: &Path) -> ErrorList {
     let mut errors = ErrorList::new();
     let list = obj.finalizers();
-    for finalizer in &list {
+    for (at, finalizer) in list.iter().enumerate() {
         let texts = names::is_qualified_name(finalizer);
         let bad = !texts.is_empty();
         errors.extend(texts.into_iter().map(|t| Error::invalid(path, finalizer.as_str(), t)));
         if !bad && !finalizer.contains('/') && !["orphan", "foregroundDeletion", "kubernetes"].contains(&finalizer.as_str()) {
-            errors.push(Error::invalid(path, finalizer.as_str(), "name is neither a standard finalizer name nor is it fully qualified"));
+            errors.push(Error::invalid(&path.index(at), finalizer.as_str(), "name is neither a standard finalizer name nor is it fully qualified"));
         }
     }
     let has = |name: &str| list.iter().any(|f| f == name);
