@@ -7,6 +7,7 @@ pub mod kv;
 pub mod layers;
 pub mod lease;
 mod maintenance;
+mod quota;
 mod router;
 pub mod watch;
 

@@ -11,7 +11,7 @@ use etcd::etcdserverpb::{
 use tokio::{task::JoinSet, time::sleep};
 use tonic::service::{Routes, interceptor::InterceptedService};
 
-use super::{Context, Limits, cluster::Cluster, layers, lease::min_ttl, maintenance::Maintenance};
+use super::{Context, Limits, cluster::Cluster, layers, lease::min_ttl, maintenance::Maintenance, quota};
 use crate::{
     command::{Command, MemberAttributes},
     compactor,
@@ -63,6 +63,7 @@ pub(crate) fn background(raft: &RaftNode, config: &Config, client_urls: Vec<Url>
     let mut tasks = JoinSet::new();
     tasks.spawn(expiry::run(Arc::new(raft.clone()), stop.clone()));
     tasks.spawn(compact(raft.clone(), stop.clone()));
+    tasks.spawn(quota::run(raft.clone(), config.quota(), stop.clone()));
     let attributes = MemberAttributes {
         member: raft.identity().member_id,
         name: config.name.clone(),

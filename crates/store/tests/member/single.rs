@@ -2,6 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use etcd::etcdserverpb::{
+    AlarmRequest, DeleteRangeRequest, alarm_request::AlarmAction, maintenance_client::MaintenanceClient,
+};
+use tonic::Code;
+
 use crate::support::{Cluster, eventually, get, put};
 
 #[tokio::test]
@@ -61,4 +66,22 @@ async fn snapshots_let_go_of_the_log_and_survive_a_kill() {
     for number in 390..400 {
         assert_eq!(get(&mut kv, &format!("k{}", number % 10)).await.unwrap(), Some(number.to_string()));
     }
+}
+
+#[tokio::test]
+async fn a_database_over_its_quota_refuses_what_needs_space_until_disarmed() {
+    let cluster = Cluster::start_with(1, &["--quota-backend-bytes", "3000000"]).await;
+    let member = &cluster.members[0];
+    member.wait_for_leader().await;
+    let (mut kv, value) = (member.kv(), "x".repeat(500_000));
+    let refused = eventually("the quota is felt", async || put(&mut kv.clone(), "big", &value).await.err()).await;
+    assert_eq!(refused.code(), Code::ResourceExhausted);
+    assert_eq!(refused.message(), "etcdserver: mvcc: database space exceeded");
+    assert!(member.status().await.unwrap().errors.iter().any(|error| error.contains("alarm:NOSPACE")));
+    let delete = DeleteRangeRequest { key: "big".into(), ..Default::default() };
+    assert_eq!(kv.delete_range(delete).await.unwrap().into_inner().deleted, 1);
+    let mut maintenance = MaintenanceClient::new(member.channel());
+    let disarm = AlarmRequest { action: AlarmAction::Deactivate as i32, ..Default::default() };
+    assert_eq!(maintenance.alarm(disarm).await.unwrap().into_inner().alarms.len(), 1);
+    put(&mut kv, "small", "1").await.unwrap();
 }

@@ -119,6 +119,18 @@ impl Member {
         self.process = Some(child.unwrap());
     }
 
+    /// The same address under another name, without the process.
+    pub fn address_only(&self, name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            client_port: self.client_port,
+            data_dir: self.data_dir.clone(),
+            log: self.log.clone(),
+            flags: Vec::new(),
+            process: None,
+        }
+    }
+
     pub fn is_running(&self) -> bool {
         self.process.is_some()
     }
