@@ -42,20 +42,16 @@ impl<'a> Type<'a> {
 
     /// How values of the type merge; `value` matters where the type does not say.
     pub(super) fn shape(self, value: Option<&Value>) -> Shape<'a> {
-        let deduced = || {
-            if value.is_some_and(Value::is_object) {
+        let Self::Node(arena, id) = self else {
+            return if value.is_some_and(Value::is_object) {
                 Shape::Map
             } else {
                 Shape::Leaf
-            }
-        };
-        let Self::Node(arena, id) = self else {
-            return deduced();
+            };
         };
         let node = arena.node(id);
         match (&node.kind, &node.list) {
             (Kind::Object(_) | Kind::Map(_), _) if !node.atomic => Shape::Map,
-            (Kind::AnyObject, _) if !node.atomic => deduced(),
             (Kind::Array(_), ListType::Set) => Shape::List(&[]),
             (Kind::Array(_), ListType::Map(keys)) => Shape::List(keys),
             _ => Shape::Leaf,

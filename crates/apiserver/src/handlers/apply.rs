@@ -34,7 +34,7 @@ pub(super) async fn serve(mut ask: Ask, view: View) -> Result<Response, Status> 
     let change = Apply {
         config: read(&ask.ctx, &body)?,
         force: options.value.get("force") == Some(&Value::Bool(true)),
-        ignored: ignored(&ask.served, &view),
+        ignored: ask.served.ignored(&view),
         ctx: ask.ctx.clone(),
         served: ask.served.clone(),
     };
@@ -54,18 +54,6 @@ pub(super) fn read(ctx: &RequestContext, body: &[u8]) -> Result<Value, Status> {
     let strict = raw::duplicates(&node).into_iter().map(|path| format!("duplicate field \"{path}\"")).collect();
     complain(ctx, strict, |text| Status::bad_request(format!("error strict decoding YAML: {text}")))?;
     Ok(if matches!(node, raw::Node::Null) { json!({}) } else { node.to_value() })
-}
-
-/// The fields a write of the view leaves alone.
-fn ignored(served: &Served, view: &View) -> FieldSet {
-    match view {
-        View::Status => {
-            let fields = served.schema.fields().iter().map(|field| field.name.as_str());
-            FieldSet::of(fields.filter(|name| !matches!(*name, "apiVersion" | "kind" | "metadata" | "status")).chain(["metadata.labels"]))
-        }
-        View::Main if served.resource.has_status() && !served.resource.strategy.keeps_status_on_update() => FieldSet::of(["status"]),
-        View::Main | View::Other(_) => FieldSet::default(),
-    }
 }
 
 /// A configuration applied to the stored object.

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use crate::{
-    registry::{Strategy, check::At, edit::is_zero, selectors},
+    registry::{Strategy, check::At, selectors},
     request::RequestContext,
 };
 
@@ -17,12 +17,6 @@ pub(crate) struct Role {
 
 #[async_trait]
 impl Strategy for Role {
-    fn default(&self, obj: &mut Object) {
-        if obj.0.get("rules").is_none_or(is_zero) {
-            obj.0.insert("rules".into(), Value::Null);
-        }
-    }
-
     fn validate(&self, _ctx: &RequestContext, obj: &Object) -> ErrorList {
         let mut errs = ErrorList::new();
         for rule in At::field(obj, "rules").items() {

@@ -3,7 +3,7 @@
 use apimachinery::{Object, status::Status};
 use serde_json::Value;
 
-use super::{Store, match_namespace};
+use super::{Store, View, match_namespace};
 use crate::{
     admission::Operation,
     registry::{meta, strategy::Finish},
@@ -62,7 +62,7 @@ impl Store {
         }
         if attribute {
             let nothing = Object::from_value(self.served.schema.zero()).unwrap_or_default();
-            self.attribute(ctx, &nothing, &mut obj);
+            self.attribute(ctx, &View::Main, &nothing, &mut obj);
         }
         let mut attributes = self.attributes(ctx, Operation::Create, obj.name(), options);
         attributes.object = Some(obj);
@@ -101,7 +101,7 @@ impl Store {
             return Err(self.invalid(obj.name(), errors));
         }
         strategy.warnings_on_create(ctx, obj).into_iter().for_each(|w| ctx.warn(w));
-        strategy.canonicalize(obj);
+        self.canonicalize(&**strategy, obj);
         attributes.name = obj.name().to_owned();
         attributes.object = Some(obj.clone());
         self.hub.admission.validate(ctx, &attributes).await

@@ -19,7 +19,7 @@ use serde_json::Value;
 pub(crate) use delete::Deleted;
 pub(crate) use update::{Change, View};
 
-use super::{Wiring, catalog::{Catalog, Served}};
+use super::{Strategy, Wiring, catalog::{Catalog, Served}};
 use crate::{
     admission::{Attributes, Chain, Operation},
     loopback::Loopback,
@@ -102,20 +102,25 @@ impl Store {
         if let Some(conversion) = &resource.conversion {
             object = conversion.to_stored(object)?;
         }
-        let mut value = object.into_value();
-        self.served.schema.fold_empty_lists(&mut value);
-        let mut object = Object::from_value(value).unwrap_or_default();
         object.set_gvk(&resource.stored);
         Ok(object)
     }
 
+    /// The form in which the object is stored and answered.
+    fn canonicalize(&self, strategy: &dyn Strategy, object: &mut Object) {
+        strategy.canonicalize(object);
+        let mut value = std::mem::take(object).into_value();
+        self.served.schema.fold_empty_lists(&mut value);
+        *object = Object::from_value(value).unwrap_or_default();
+    }
+
     /// Attributes what changed to the request's field manager.
-    fn attribute(&self, ctx: &RequestContext, old: &Object, obj: &mut Object) {
+    fn attribute(&self, ctx: &RequestContext, view: &View, old: &Object, obj: &mut Object) {
         let context = apply::Context {
             schema: &self.served.schema,
             gvk: &self.served.resource.gvk(),
             subresource: &ctx.info.subresource,
-            ignored: &FieldSet::default(),
+            ignored: &self.served.ignored(view),
             now: ctx.now,
         };
         apply::update(old, obj, &ctx.field_manager, &context);
@@ -123,6 +128,20 @@ impl Store {
 
     fn invalid(&self, name: &str, errors: apimachinery::field::ErrorList) -> Status {
         Status::invalid(&self.served.resource.group_kind(), name, errors)
+    }
+}
+
+impl Served {
+    /// The fields a write of the view leaves alone, whoever asks.
+    pub(crate) fn ignored(&self, view: &View) -> FieldSet {
+        match view {
+            View::Status => {
+                let fields = self.schema.fields().iter().map(|field| field.name.as_str());
+                FieldSet::of(fields.filter(|name| !matches!(*name, "apiVersion" | "kind" | "metadata" | "status")))
+            }
+            View::Main if self.resource.has_status() => FieldSet::of(["status"]),
+            View::Main | View::Other(_) => FieldSet::default(),
+        }
     }
 }
 

@@ -156,7 +156,7 @@ impl Store {
         match_namespace(self.served.resource.namespaced, ctx.namespace(), &mut obj)?;
         self.reset(ctx, attempt.view, &mut obj, &old);
         if !change.applies() {
-            self.attribute(ctx, &old, &mut obj);
+            self.attribute(ctx, attempt.view, &old, &mut obj);
         }
         let mut attributes = self.attributes(ctx, Operation::Update, name, options);
         attributes.object = Some(obj);
@@ -234,7 +234,7 @@ impl Store {
         if matches!(attempt.view, View::Main | View::Other(_)) {
             strategy.warnings_on_update(ctx, obj, old).into_iter().for_each(|w| ctx.warn(w));
         }
-        strategy.canonicalize(obj);
+        self.canonicalize(&**strategy, obj);
         Ok(())
     }
 
