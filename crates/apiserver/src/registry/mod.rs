@@ -14,6 +14,7 @@ pub(crate) mod print;
 mod resource;
 pub(crate) mod store;
 pub(crate) mod selectors;
+pub(crate) mod small;
 mod strategy;
 mod subresource;
 mod table;
