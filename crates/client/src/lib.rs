@@ -8,6 +8,7 @@
 //! | [`expectations`] | what a controller did but does not see in its cache yet |
 //! | [`leader`] | leader election on a Lease |
 //! | [`events`] | the event recorder with upstream's aggregation and spam filter |
+//! | [`serving`] | health for everybody, metrics for those the API server lets see them |
 //! | [`retry`] | read, change, write again on a conflict |
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -19,5 +20,6 @@ mod key;
 pub mod leader;
 pub mod queue;
 pub mod retry;
+pub mod serving;
 
 pub use key::Key;

@@ -3,11 +3,14 @@
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, ensure};
-use client::leader::parse_duration;
+use client::{
+    leader::{self, parse_duration},
+    serving::Serving,
+};
 use component::{gates::FeatureGates, logs::LogFlags};
 use ipnet::IpNet;
 
-use crate::{Config, Options, Serving, controllers, options::Concurrency};
+use crate::{Config, Options, controllers, options::Concurrency};
 
 /// The command line.
 #[derive(Debug, clap::Parser)]
@@ -123,7 +126,7 @@ pub struct Flags {
     pub feature_gates: String,
     /// Leader election.
     #[command(flatten)]
-    pub leader: client::leader::Flags,
+    pub leader: leader::Flags,
     /// Logs.
     #[command(flatten)]
     pub logs: LogFlags,
@@ -160,8 +163,7 @@ impl Flags {
             collect_garbage: self.enable_garbage_collector,
         };
         let elect = self.leader.leader_elect;
-        let identity = format!("{}_{}", hostname(), uuid::Uuid::new_v4());
-        let election = self.leader.config("kube-controller-manager", identity).context("leader election flags")?;
+        let election = self.leader.config("kube-controller-manager", leader::identity()).context("leader election flags")?;
         Ok(Config {
             kubeconfig: self.kubeconfig,
             controllers: self.controllers,
@@ -193,11 +195,6 @@ impl Flags {
 
 fn first_set(sizes: [u8; 2], default: u8) -> u8 {
     sizes.into_iter().find(|size| *size != 0).unwrap_or(default)
-}
-
-fn hostname() -> String {
-    let name = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
-    name.unwrap_or_else(|| "unknown".into())
 }
 
 #[cfg(test)]

@@ -13,12 +13,16 @@ mod options;
 mod owner;
 mod pod_control;
 mod pods;
-mod serving;
 
-use std::{net::SocketAddr, path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc};
 
 use anyhow::Context as _;
-use client::{connect::Connector, events::Recorder, leader, queue};
+use client::{
+    connect::Connector,
+    events::Recorder,
+    leader, queue,
+    serving::{self, Serving},
+};
 use component::{
     Shutdown,
     health::{Check, Health},
@@ -47,17 +51,6 @@ pub struct Config {
     pub election: Option<leader::Config>,
     /// Settings of the controllers.
     pub options: Options,
-}
-
-/// Where and how health and metrics are served.
-#[derive(Clone, Debug)]
-pub struct Serving {
-    /// Address and port, any free one if zero.
-    pub address: SocketAddr,
-    /// Certificate and key files; a self-signed certificate when absent.
-    pub certificate: Option<(PathBuf, PathBuf)>,
-    /// Whose client certificates are believed.
-    pub client_ca_file: Option<PathBuf>,
 }
 
 /// Name for events and the user agent, as upstream's component is called.

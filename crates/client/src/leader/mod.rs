@@ -4,6 +4,7 @@
 //! whole duration on its own monotonic clock.
 
 mod flags;
+mod identity;
 mod lease;
 
 use std::{sync::Arc, time::Duration};
@@ -19,6 +20,7 @@ use parking_lot::RwLock;
 use tokio::time::{Instant, timeout_at};
 
 pub use flags::{Flags, parse_duration};
+pub use identity::{hostname, identity};
 use lease::{Observed, Verdict};
 
 use crate::{events::Recorder, retry};

@@ -2,7 +2,7 @@
 
 mod access;
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use axum::middleware;
@@ -15,13 +15,25 @@ use component::{
 use kube::Client;
 use tokio::{net::TcpListener, task::JoinHandle};
 
-use crate::Serving;
+/// Where and how health and metrics are served.
+#[derive(Clone, Debug)]
+pub struct Serving {
+    /// Address and port, any free one if zero.
+    pub address: SocketAddr,
+    /// Certificate and key files; a self-signed certificate when absent.
+    pub certificate: Option<(PathBuf, PathBuf)>,
+    /// Whose client certificates are believed.
+    pub client_ca_file: Option<PathBuf>,
+}
 
 /// How long running requests may take to end at shutdown.
 const DRAIN: Duration = Duration::from_secs(1);
 
 /// Binds and serves in the background until `shutdown`.
-pub(crate) async fn start(
+///
+/// # Errors
+/// The port is taken, or the certificate cannot be used.
+pub async fn start(
     serving: &Serving,
     client: Client,
     health: Arc<Health>,
@@ -51,7 +63,7 @@ type Files = ((PathBuf, PathBuf), Option<tempfile::TempDir>);
 fn self_signed() -> anyhow::Result<Files> {
     let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
     let made = rcgen::generate_simple_self_signed(names).context("make self-signed certificate")?;
-    let directory = tempfile::Builder::new().prefix("controller-manager-").tempdir().context("make directory for certificate")?;
+    let directory = tempfile::Builder::new().prefix("serving-").tempdir().context("make directory for certificate")?;
     let (certificate, key) = (directory.path().join("tls.crt"), directory.path().join("tls.key"));
     std::fs::write(&certificate, made.cert.pem()).context("write self-signed certificate")?;
     std::fs::write(&key, made.signing_key.serialize_pem()).context("write key of self-signed certificate")?;
