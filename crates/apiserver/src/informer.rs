@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use apimachinery::{Object, status::Status};
 use component::backoff::Backoff;
 use futures::StreamExt as _;
 use parking_lot::RwLock;
-use tokio::sync::watch;
 
 use crate::loopback::Api;
 use crate::storage::Key;
@@ -70,13 +70,13 @@ async fn feed_once(api: &Api, sink: &dyn Sink, version: &mut Option<String>) -> 
 pub(crate) struct Cache<T> {
     objects: RwLock<BTreeMap<Key, Arc<T>>>,
     reduce: fn(Object) -> Option<T>,
-    synced: watch::Sender<bool>,
+    synced: AtomicBool,
 }
 
 impl<T: Send + Sync + 'static> Cache<T> {
     /// An empty cache; `reduce` gives `None` for objects that cannot be read, which then count as absent.
     pub(crate) fn new(reduce: fn(Object) -> Option<T>) -> Arc<Self> {
-        Arc::new(Self { objects: RwLock::default(), reduce, synced: watch::Sender::new(false) })
+        Arc::new(Self { objects: RwLock::default(), reduce, synced: AtomicBool::new(false) })
     }
 
     /// One object.
@@ -91,20 +91,9 @@ impl<T: Send + Sync + 'static> Cache<T> {
         within.map(|(key, object)| (key.clone(), object.clone())).collect()
     }
 
-    /// All objects of all namespaces.
-    pub(crate) fn all(&self) -> Vec<(Key, Arc<T>)> {
-        self.objects.read().iter().map(|(key, object)| (key.clone(), object.clone())).collect()
-    }
-
     /// Whether the first list is in.
     pub(crate) fn is_synced(&self) -> bool {
-        *self.synced.borrow()
-    }
-
-    /// Waits for the first list, at most until `deadline`; false if it did not come.
-    pub(crate) async fn wait_synced(&self, deadline: tokio::time::Instant) -> bool {
-        let mut synced = self.synced.subscribe();
-        tokio::time::timeout_at(deadline, synced.wait_for(|synced| *synced)).await.is_ok_and(|synced| synced.is_ok())
+        self.synced.load(Ordering::Acquire)
     }
 }
 
@@ -116,7 +105,7 @@ impl<T: Send + Sync + 'static> Sink for Cache<T> {
     fn replace(&self, objects: Vec<Object>) {
         let reduced = objects.into_iter().filter_map(|object| Some((key(&object), Arc::new((self.reduce)(object)?))));
         *self.objects.write() = reduced.collect();
-        self.synced.send_replace(true);
+        self.synced.store(true, Ordering::Release);
     }
 
     fn upsert(&self, object: Object) {

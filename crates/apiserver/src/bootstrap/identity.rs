@@ -25,9 +25,7 @@ pub(super) async fn renew(api: Loopback, config: Arc<BootstrapConfig>) -> Result
     match leases.get_opt(&name).await? {
         None => super::ensure(&leases, &wanted).await,
         Some(mut found) => {
-            for field in ["spec"] {
-                found.0.insert(field.into(), wanted.0.get(field).cloned().unwrap_or_default());
-            }
+            found.0.insert("spec".into(), wanted.0.get("spec").cloned().unwrap_or_default());
             for (key, value) in wanted.annotations() {
                 found.set_annotation(&key, &value);
             }

@@ -1,22 +1,27 @@
 //! The bootstrap roles and bindings: made when missing, completed when something was taken from them.
 
 use apimachinery::{Object, status::Status};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::{Value, json};
 
 use crate::authz::rbac::{bootstrap_objects, covered};
 use crate::loopback::{Api, Loopback};
 
+const GROUP_VERSION: &str = "rbac.authorization.k8s.io/v1";
+/// So many objects are looked at together.
+const AT_ONCE: usize = 16;
 const AUTOUPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 
 pub(super) async fn reconcile(api: Loopback) -> Result<(), Status> {
     for (resource, objects) in bootstrap_objects() {
-        for wanted in objects {
+        let each = objects.into_iter().map(|wanted| {
             let api = match wanted.namespace() {
-                "" => api.api("rbac.authorization.k8s.io/v1", resource),
-                namespace => api.namespaced("rbac.authorization.k8s.io/v1", resource, namespace),
+                "" => api.api(GROUP_VERSION, resource),
+                namespace => api.namespaced(GROUP_VERSION, resource, namespace),
             };
-            reconcile_one(&api, &wanted).await?;
-        }
+            async move { reconcile_one(&api, &wanted).await }
+        });
+        stream::iter(each).buffer_unordered(AT_ONCE).try_collect::<Vec<()>>().await?;
     }
     Ok(())
 }
@@ -64,7 +69,7 @@ fn plan(wanted: &Object, found: Option<&Object>) -> Action {
     // Aggregated rules are filled in by aggregation.
     match wanted.pointer("/aggregationRule") {
         Some(rule) => drop(changed.0.insert("aggregationRule".into(), rule.clone())),
-        None => complete(&mut changed, wanted, "rules", |missing, present| covered(missing, present)),
+        None => complete(&mut changed, wanted, "rules", covered),
     }
     complete(&mut changed, wanted, "subjects", |missing, present| present.contains(missing));
     if changed == *found { Action::Keep } else { Action::Update(changed) }

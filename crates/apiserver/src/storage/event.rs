@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, OnceLock};
 
-use apimachinery::Object;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
@@ -37,7 +36,6 @@ pub(crate) struct Change {
     current: Option<Entry>,
     previous: Option<Entry>,
     gone: OnceLock<Entry>,
-    object: [OnceLock<Arc<Object>>; 2],
     frames: [OnceLock<Bytes>; 3],
     forms: Mutex<Vec<(EventKind, String, Bytes)>>,
 }
@@ -50,7 +48,6 @@ impl Change {
             current,
             previous,
             gone: OnceLock::new(),
-            object: Default::default(),
             frames: Default::default(),
             forms: Mutex::default(),
         })
@@ -122,12 +119,6 @@ impl Event {
             Some(entry) => entry,
             None => unreachable!("a change has at least one side"),
         }
-    }
-
-    /// The object to show, parsed once for all watches.
-    pub(crate) fn object(&self) -> Arc<Object> {
-        let slot = usize::from(self.kind == EventKind::Deleted);
-        self.change.object[slot].get_or_init(|| Arc::new(self.entry().object())).clone()
     }
 
     /// `{"type":…,"object":…}` and a newline, encoded once for all watches.

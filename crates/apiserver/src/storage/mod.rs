@@ -11,6 +11,7 @@ pub(crate) mod etcd;
 pub(crate) mod event;
 pub(crate) mod key;
 pub(crate) mod kv;
+#[cfg(test)]
 pub(crate) mod memory;
 pub(crate) mod paging;
 pub(crate) mod predicate;
@@ -31,7 +32,7 @@ use futures::stream::BoxStream;
 
 pub(crate) use entry::Entry;
 pub(crate) use error::{Error, Verb};
-pub(crate) use event::{Change, Event, EventKind};
+pub(crate) use event::{Change, Event};
 pub(crate) use key::{Key, Scope};
 pub(crate) use predicate::{Attributes, Predicate};
 
@@ -186,13 +187,6 @@ pub(crate) enum Update {
     Remove,
 }
 
-impl Update {
-    /// Store `object` for good.
-    pub(crate) fn put(object: Object) -> Self {
-        Self::Put { object, ttl: None }
-    }
-}
-
 /// Computes an update from the stored object (`None` = there is none, and `ignore_not_found` was set). Called again, with a
 /// fresh object, when another writer came first, so it must not keep state from call to call.
 pub(crate) type Updater<'a> = dyn FnMut(Option<Entry>) -> BoxFuture<'a, Result<Update, Status>> + Send + 'a;
@@ -240,9 +234,6 @@ pub(crate) trait Storage: Send + Sync + 'static {
 
     /// Reads objects in key order. Errors: `Compacted`, `FutureRevision`, `BadContinue`.
     async fn list(&self, scope: &Scope, options: ListOptions) -> Result<List>;
-
-    /// Number of objects, for metrics and quota: cheap and possibly stale.
-    async fn count(&self) -> Result<u64>;
 
     /// Follows objects. Errors, also later in the stream: `Compacted`.
     async fn watch(&self, scope: &Scope, options: WatchOptions) -> Result<WatchStream>;

@@ -149,12 +149,6 @@ impl<K: Kv> Storage for TypedStorage<K> {
         pages.collect().await.map_err(|error| with_token(error, token.as_ref()))
     }
 
-    async fn count(&self) -> Result<u64> {
-        let start = format!("{}/", self.collection.prefix);
-        let range = Range { end: prefix_end(&start), start, count_only: true, ..Range::default() };
-        Ok(self.kv.range(range).await?.count)
-    }
-
     async fn watch(&self, scope: &Scope, options: WatchOptions) -> Result<WatchStream> {
         let (state, revision) = self.initial_state(scope, &options).await?;
         let changes = self.kv.watch(&scope.prefix(&self.collection.prefix), revision).await?;

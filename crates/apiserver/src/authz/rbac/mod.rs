@@ -14,7 +14,7 @@ use escalation::confirm_no_escalation;
 pub(crate) use escalation::covered;
 pub(crate) use guard::EscalationGuard;
 pub(crate) use policy::{bootstrap_objects, node_rules};
-pub(crate) use rule::{allows, combined};
+pub(crate) use rule::allows;
 
 use super::{Attributes, Authorizer, Decision};
 use crate::informer::{Cache, Sink, feed};

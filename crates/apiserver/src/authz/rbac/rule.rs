@@ -18,11 +18,6 @@ pub(crate) fn allows(rule: &PolicyRule, info: &RequestInfo) -> bool {
         && names_match(&rule.resource_names, &info.name)
 }
 
-/// `pods/log`, or `pods` without a subresource.
-pub(crate) fn combined(resource: &str, subresource: &str) -> String {
-    if subresource.is_empty() { resource.to_owned() } else { format!("{resource}/{subresource}") }
-}
-
 fn resource_matches(pattern: &str, info: &RequestInfo) -> bool {
     if pattern == "*" {
         return true;
@@ -49,11 +44,13 @@ pub(super) fn path_matches(pattern: &str, path: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// (groups, resources, names, verbs) against a request line.
+    /// Groups, resources, names and verbs of a rule, a request line, and whether the one allows the other.
+    type Case = (&'static [&'static str], &'static [&'static str], &'static [&'static str], &'static [&'static str], &'static str, bool);
+
     #[test]
     fn rules_allow_what_they_list() {
         #[rustfmt::skip]
-        let cases: &[(&[&str], &[&str], &[&str], &[&str], &str, bool)] = &[
+        let cases: &[Case] = &[
             (&[""], &["pods"], &[], &["get"], "GET /api/v1/namespaces/n/pods/p", true),
             (&[""], &["pods"], &[], &["get"], "GET /api/v1/namespaces/n/pods", false),
             (&[""], &["pods"], &[], &["*"], "GET /api/v1/namespaces/n/pods/p/log", false),

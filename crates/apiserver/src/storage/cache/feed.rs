@@ -14,8 +14,8 @@ pub(super) async fn run(inner: Arc<dyn Storage>, cache: Arc<Cache>) {
     let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
     loop {
         match feed(&*inner, &cache, &mut backoff).await {
-            Ok(()) => tracing::debug!(resource = %inner.collection().prefix, "the cache's watch ended; listing again"),
-            Err(error) => tracing::warn!(resource = %inner.collection().prefix, %error, "the cache lost its watch; listing again"),
+            Ok(()) => tracing::debug!(resource = %inner.collection().resource, "the cache's watch ended; listing again"),
+            Err(error) => tracing::warn!(resource = %inner.collection().resource, %error, "the cache lost its watch; listing again"),
         }
         backoff.wait().await;
     }

@@ -185,10 +185,6 @@ impl Storage for Cached {
         self.inner.list(scope, options).await
     }
 
-    async fn count(&self) -> Result<u64> {
-        if self.ready().await { Ok(self.cache.count()) } else { self.inner.count().await }
-    }
-
     async fn watch(&self, scope: &Scope, options: WatchOptions) -> Result<WatchStream> {
         let freshness = match (options.start, options.initial_events) {
             (WatchStart::Latest, _) => Freshness::Latest,

@@ -79,10 +79,6 @@ impl Cache {
         self.state.read().revision
     }
 
-    pub(super) fn count(&self) -> u64 {
-        self.state.read().objects.size() as u64
-    }
-
     pub(super) fn get(&self, key: &Key) -> Option<Entry> {
         self.state.read().objects.get(key).cloned()
     }
@@ -108,7 +104,9 @@ impl Cache {
     /// Applies a change and tells whom it concerns.
     pub(super) fn apply(&self, change: &Arc<Change>) {
         let mut state = self.state.write();
-        if change.revision() <= state.revision && !state.history.back().is_some_and(|last| last.change.revision() == change.revision()) {
+        // One revision may hold several changes.
+        let same = state.history.back().is_some_and(|last| last.change.revision() == change.revision());
+        if change.revision() <= state.revision && !same {
             return;
         }
         match (change.current(), change.previous()) {
