@@ -122,7 +122,7 @@ impl Config {
     pub fn log_directive(&self) -> &str {
         match self.log_level.as_str() {
             "debug" => "debug",
-            "info" => "info,openraft=warn",
+            "info" => "info,openraft=error",
             "warn" => "warn,openraft=error",
             _ => "error",
         }

@@ -1,7 +1,7 @@
 //! Connections to the other members.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     path::PathBuf,
     sync::Arc,
     time::Duration,
@@ -72,11 +72,13 @@ pub(crate) struct Peers {
     identity: Identity,
     tls: PeerTls,
     open: Arc<Mutex<HashMap<(u64, Lane), Channel>>>,
+    /// Peers that could not be reached last time; so that a lost peer is logged once, not at each attempt.
+    lost: Arc<Mutex<HashSet<u64>>>,
 }
 
 impl Peers {
     pub(crate) fn new(identity: Identity, tls: PeerTls) -> Self {
-        Self { identity, tls, open: Arc::default() }
+        Self { identity, tls, open: Arc::default(), lost: Arc::default() }
     }
 
     /// A client on an open connection. An error means that nothing was sent.
@@ -85,7 +87,9 @@ impl Peers {
         let channel = match known {
             Some(channel) => channel,
             None => {
-                let channel = self.connect(id, member).await?;
+                let channel = self.connect(id, member).await;
+                self.note(id, member, channel.as_ref().err());
+                let channel = channel?;
                 self.open.lock().insert((id, lane), channel.clone());
                 channel
             }
@@ -98,6 +102,17 @@ impl Peers {
     /// Forgets a connection on which a call failed, so that the next one tells "not sent" from "maybe sent".
     pub(crate) fn forget(&self, id: u64, lane: Lane) {
         self.open.lock().remove(&(id, lane));
+    }
+
+    fn note(&self, id: u64, member: &Member, error: Option<&Error>) {
+        let (name, peer) = (&member.name, format!("{id:x}"));
+        match error {
+            Some(error) if self.lost.lock().insert(id) => {
+                tracing::warn!(peer, name, error = error as &dyn std::error::Error, "a peer cannot be reached");
+            }
+            None if self.lost.lock().remove(&id) => tracing::info!(peer, name, "a peer is reached again"),
+            _ => {}
+        }
     }
 
     async fn connect(&self, id: u64, member: &Member) -> Result<Channel, Error> {
