@@ -36,6 +36,14 @@ pub(crate) fn quote(value: &str) -> String {
     serde_json::Value::from(value).to_string()
 }
 
+/// What the API server said, or why it could not be asked; without the library's wrapping.
+pub(crate) fn api_error(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        other => other.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

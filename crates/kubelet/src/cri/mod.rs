@@ -54,6 +54,8 @@ macro_rules! cri_calls {
             /// Runs a command in a container and returns its output.
             runtime exec_sync(ExecSyncRequest) -> ExecSyncResponse,
                 |r| Duration::from_secs(if r.timeout > 0 { r.timeout.unsigned_abs() + 10 } else { 600 });
+            /// Tells the runtime the node's range of pod addresses.
+            runtime update_runtime_config(UpdateRuntimeConfigRequest) -> UpdateRuntimeConfigResponse, |_| REQUEST;
             /// What is known of one image; no image when absent.
             images image_status(ImageStatusRequest) -> ImageStatusResponse, |_| REQUEST;
             /// Images on the node.

@@ -29,7 +29,7 @@ pub(crate) async fn register(node: &Node, machine: &Machine) {
     loop {
         match try_register(node, machine).await {
             Ok(()) => return,
-            Err(error) => tracing::warn!(node = node.name, %error, "register node"),
+            Err(error) => tracing::warn!(node = node.name, error = crate::text::api_error(&error), "register node"),
         }
         tokio::time::sleep(wait.mul_f64(1.0 + rand::random::<f64>() / 10.0)).await;
         wait = (wait * 2).min(REGISTER_RETRY.1);
@@ -62,6 +62,7 @@ async fn try_register(node: &Node, machine: &Machine) -> kube::Result<()> {
 /// Computes the status every ten seconds; writes it when it changed, and every five minutes in any case.
 pub(crate) async fn report(node: &Arc<Node>, machine: &Machine) {
     let mut last: Option<(Instant, NodeStatus)> = None;
+    let mut cidr = String::new();
     loop {
         let health = health(node).await;
         let old: Vec<NodeCondition> = match &last {
@@ -72,13 +73,16 @@ pub(crate) async fn report(node: &Arc<Node>, machine: &Machine) {
         let due = last.as_ref().is_none_or(|(at, known)| at.elapsed() >= node.settings.status_report || !object::same(known, &status));
         if due {
             match patch(node, &status).await {
-                Ok(()) => last = Some((Instant::now(), status)),
+                Ok(object) => {
+                    last = Some((Instant::now(), status));
+                    tell_cidr(node, &object, &mut cidr).await;
+                }
                 Err(error) if is_not_found(&error) && node.settings.register => {
                     register(node, machine).await;
                     last = None;
                     continue;
                 }
-                Err(error) => tracing::warn!(node = node.name, %error, "report node status"),
+                Err(error) => tracing::warn!(node = node.name, error = crate::text::api_error(&error), "report node status"),
             }
         }
         // Jitter keeps the nodes of one process apart.
@@ -95,7 +99,7 @@ async fn reported(node: &Node) -> Vec<NodeCondition> {
     found.and_then(|n| n.status).and_then(|s| s.conditions).unwrap_or_default()
 }
 
-async fn patch(node: &Node, status: &NodeStatus) -> kube::Result<()> {
+async fn patch(node: &Node, status: &NodeStatus) -> kube::Result<NodeObject> {
     let api: Api<NodeObject> = Api::all(node.client.clone());
     let mut status = serde_json::to_value(status).map_err(kube::Error::SerdeError)?;
     // Addresses merge by type: without this a node that moved would keep its old ones.
@@ -103,7 +107,20 @@ async fn patch(node: &Node, status: &NodeStatus) -> kube::Result<()> {
         addresses.push(json!({"$patch": "replace"}));
     }
     let patch = Patch::Strategic(json!({"status": status}));
-    api.patch_status(&node.name, &PatchParams::default(), &patch).await.map(|_| ())
+    api.patch_status(&node.name, &PatchParams::default(), &patch).await
+}
+
+/// Hands the node's range of pod addresses to the runtime, which may make its network from it; `known` is the last one.
+async fn tell_cidr(node: &Node, object: &NodeObject, known: &mut String) {
+    let cidr = object.spec.as_ref().and_then(|s| s.pod_cidr.clone()).unwrap_or_default();
+    if cidr.is_empty() || cidr == *known {
+        return;
+    }
+    let config = v1::RuntimeConfig { network_config: Some(v1::NetworkConfig { pod_cidr: cidr.clone() }) };
+    match node.cri.update_runtime_config(v1::UpdateRuntimeConfigRequest { runtime_config: Some(config) }).await {
+        Ok(_) => *known = cidr,
+        Err(error) => tracing::warn!(node = node.name, error = crate::cri::describe(&error), "tell the runtime its pod CIDR"),
+    }
 }
 
 async fn images(node: &Node) -> Vec<ContainerImage> {

@@ -33,7 +33,7 @@ pub(crate) async fn renew(node: &Node) {
                     held = Some(lease);
                     break;
                 }
-                Ok(Err(error)) => tracing::warn!(node = node.name, %error, "renew node lease"),
+                Ok(Err(error)) => tracing::warn!(node = node.name, error = crate::text::api_error(&error), "renew node lease"),
                 Err(_) => tracing::warn!(node = node.name, "renewing the node lease took too long"),
             }
             tokio::time::sleep(Duration::from_millis(200)).await;

@@ -127,3 +127,6 @@ pub(crate) async fn remove_directory(directory: &std::path::Path) {
         _ => {}
     }
 }
+
+#[cfg(test)]
+mod tests;

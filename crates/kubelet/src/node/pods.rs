@@ -63,7 +63,8 @@ impl Pods {
         }
     }
 
-    fn set(&self, node: &Arc<Node>, pod: Pod) {
+    /// Takes over what the API server says of a pod; a new one gets a worker.
+    pub(crate) fn set(&self, node: &Arc<Node>, pod: Pod) {
         let uid = facts::uid(&pod).to_owned();
         if uid.is_empty() {
             return;
@@ -109,8 +110,16 @@ pub(crate) async fn follow(node: &Arc<Node>) {
         match events.try_next().await {
             Ok(Some(event)) => apply(node, event, &mut listed),
             Ok(None) => return,
-            Err(error) => tracing::warn!(node = node.name, %error, "watch pods"),
+            Err(error) => tracing::warn!(node = node.name, error = watch_error(&error), "watch pods"),
         }
+    }
+}
+
+fn watch_error(error: &watcher::Error) -> String {
+    use watcher::Error;
+    match error {
+        Error::InitialListFailed(e) | Error::WatchStartFailed(e) | Error::WatchFailed(e) => crate::text::api_error(e),
+        other => other.to_string(),
     }
 }
 

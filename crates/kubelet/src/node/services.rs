@@ -33,7 +33,7 @@ impl Services {
             match api.list(&ListParams::default().match_any()).await {
                 Ok(list) => *last = Some((Instant::now(), list.items)),
                 // The ones known before are better than none.
-                Err(error) => tracing::warn!(%error, "list services for container environments"),
+                Err(error) => tracing::warn!(error = crate::text::api_error(&error), "list services for container environments"),
             }
         }
         let services = last.as_ref().map(|(_, services)| services.as_slice()).unwrap_or_default();

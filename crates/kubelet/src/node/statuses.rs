@@ -121,7 +121,7 @@ impl Statuses {
                 true
             }
             Ok(Err(error)) => {
-                tracing::warn!(pod = %format!("{}/{}", pending.namespace, pending.name), %error, "write pod status");
+                tracing::warn!(pod = %format!("{}/{}", pending.namespace, pending.name), error = crate::text::api_error(&error), "write pod status");
                 false
             }
             Err(_) => {

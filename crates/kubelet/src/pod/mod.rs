@@ -12,6 +12,7 @@ mod fixture;
 pub(crate) mod hooks;
 pub(crate) mod images;
 pub(crate) mod kill;
+mod phase;
 pub(crate) mod plan;
 pub(crate) mod qos;
 pub(crate) mod security;

@@ -6,14 +6,14 @@ use jiff::Timestamp;
 use k8s_openapi::{
     api::core::v1::{
         ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus,
-        HostIP, Pod, PodIP, PodSpec, PodStatus,
+        HostIP, Pod, PodIP, PodSpec, PodStatus, VolumeMount, VolumeMountStatus,
     },
     apimachinery::pkg::apis::meta::v1::Time,
 };
 
 use super::{
     conditions::{self, Stage},
-    facts,
+    facts, phase,
     plan::Verdicts,
     qos,
 };
@@ -51,7 +51,7 @@ pub(crate) fn status(known: &Known<'_>) -> PodStatus {
     let (init_statuses, statuses) = (list(inits, true), list(&spec.containers, false));
     let phase = match known.refused {
         Some(_) => "Failed",
-        None => phase(known, spec, &init_statuses, &statuses),
+        None => phase::phase(known, spec, &init_statuses, &statuses),
     };
     let mut status = PodStatus {
         phase: Some(phase.to_owned()),
@@ -116,8 +116,13 @@ fn container_status(
         name: name.clone(),
         image: container.image.clone().unwrap_or_default(),
         last_state: Some(before.map(|c| state(known, c)).unwrap_or_default()),
+        volume_mounts: volume_mounts(container),
         ..Default::default()
     };
+    if newest.is_some_and(|c| c.state == State::Running) {
+        status.resources.clone_from(&container.resources);
+        status.allocated_resources = container.resources.as_ref().and_then(|r| r.requests.clone());
+    }
     match newest {
         Some(seen) => fill(known, &mut status, seen, init && !facts::is_sidecar(container)),
         None => absent(known, &mut status, waiting_for_init),
@@ -127,6 +132,18 @@ fn container_status(
         gone(&mut status, newest.is_some());
     }
     status
+}
+
+fn volume_mounts(container: &k8s_openapi::api::core::v1::Container) -> Option<Vec<VolumeMountStatus>> {
+    let mounts = container.volume_mounts.as_ref().filter(|mounts| !mounts.is_empty())?;
+    let status = |mount: &VolumeMount| VolumeMountStatus {
+        name: mount.name.clone(),
+        mount_path: mount.mount_path.clone(),
+        read_only: mount.read_only,
+        recursive_read_only: (mount.read_only == Some(true)).then(|| "Disabled".to_owned()),
+        volume_status: None,
+    };
+    Some(mounts.iter().map(status).collect())
 }
 
 /// A container the runtime knows; one that must end first (`one_shot`) is ready once it has.
@@ -262,69 +279,6 @@ fn end_reason(seen: &observed::Container) -> String {
         (reason, _) => reason.to_owned(),
     }
 }
-
-/// How many containers are in which state, as upstream's `getPhase` counts them.
-#[derive(Default)]
-struct Count {
-    waiting: usize,
-    running: usize,
-    stopped: usize,
-    succeeded: usize,
-}
-
-fn count(statuses: &[ContainerStatus]) -> Count {
-    let mut count = Count::default();
-    for status in statuses {
-        let state = status.state.as_ref();
-        let ended_before = status.last_state.as_ref().is_some_and(|s| s.terminated.is_some());
-        if state.is_some_and(|s| s.running.is_some()) {
-            count.running += 1;
-        } else if let Some(end) = state.and_then(|s| s.terminated.as_ref()) {
-            count.stopped += 1;
-            count.succeeded += usize::from(end.exit_code == 0);
-        } else if ended_before {
-            count.stopped += 1;
-        } else {
-            count.waiting += 1;
-        }
-    }
-    count
-}
-
-fn phase(known: &Known<'_>, spec: &PodSpec, inits: &[ContainerStatus], mains: &[ContainerStatus]) -> &'static str {
-    if let Some(phase) = known.old.and_then(|s| s.phase.as_deref()) {
-        match phase {
-            "Failed" => return "Failed",
-            "Succeeded" => return "Succeeded",
-            _ => {}
-        }
-    }
-    let policy = facts::restarts(spec);
-    let one_shot = |status: &ContainerStatus| {
-        let specs = spec.init_containers.as_deref().unwrap_or_default();
-        !specs.iter().any(|c| c.name == status.name && facts::is_sidecar(c))
-    };
-    let exit = |s: &ContainerStatus| s.state.as_ref().and_then(|s| s.terminated.as_ref()).map(|t| t.exit_code);
-    let mains_begun = mains.iter().any(|s| s.container_id.is_some());
-    let init_failed = inits.iter().filter(|s| one_shot(s)).any(|s| exit(s).is_some_and(|code| code != 0));
-    let init_pending = !mains_begun && inits.iter().filter(|s| one_shot(s)).any(|s| exit(s) != Some(0));
-    let sidecars_left = inits.iter().filter(|s| !one_shot(s)).any(|s| s.state.as_ref().is_some_and(|s| s.running.is_some()));
-    let count = count(mains);
-    if init_failed && policy == facts::Restart::Never {
-        "Failed"
-    } else if init_pending || count.waiting > 0 {
-        if known.stage == Stage::Terminated { "Failed" } else { "Pending" }
-    } else if count.running > 0 || policy == facts::Restart::Always && known.stage != Stage::Terminated {
-        "Running"
-    } else if count.stopped == count.succeeded {
-        if sidecars_left && known.stage == Stage::Running && policy == facts::Restart::Always { "Running" } else { "Succeeded" }
-    } else if policy == facts::Restart::Never || known.stage == Stage::Terminated {
-        "Failed"
-    } else {
-        "Running"
-    }
-}
-
 
 #[cfg(test)]
 mod tests;

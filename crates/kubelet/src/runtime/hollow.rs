@@ -196,6 +196,10 @@ impl Cri for Hollow {
         Ok(v1::ExecSyncResponse::default())
     }
 
+    async fn update_runtime_config(&self, _: v1::UpdateRuntimeConfigRequest) -> CriResult<v1::UpdateRuntimeConfigResponse> {
+        Ok(v1::UpdateRuntimeConfigResponse {})
+    }
+
     async fn image_status(&self, request: v1::ImageStatusRequest) -> CriResult<v1::ImageStatusResponse> {
         Ok(v1::ImageStatusResponse { image: Some(super::image(request.image.unwrap_or_default())), info: HashMap::new() })
     }

@@ -38,7 +38,7 @@ pub(crate) enum Error {
     #[error("{kind} {name:?} not found")]
     Absent { kind: &'static str, name: String },
     /// The API server did not give it.
-    #[error("failed to fetch {kind} {namespace}/{name}: {source}")]
+    #[error("failed to fetch {kind} {namespace}/{name}: {}", crate::text::api_error(source))]
     Fetch { kind: &'static str, namespace: String, name: String, source: Box<kube::Error> },
 }
 

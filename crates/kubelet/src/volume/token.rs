@@ -73,7 +73,7 @@ impl Tokens {
         };
         let api: Api<ServiceAccount> = Api::namespaced(self.client.clone(), facts::namespace(pod));
         let answer = api.create_token_request(&account, &PostParams::default(), &request).await;
-        let answer = answer.map_err(|e| format!("failed to fetch token: {e}"))?;
+        let answer = answer.map_err(|e| format!("failed to fetch token: {}", crate::text::api_error(&e)))?;
         let status = answer.status.ok_or("failed to fetch token: the answer holds none")?;
         let token = status.token.ok_or("failed to fetch token: the answer holds none")?;
         // Without an expiry in the answer the one asked for counts.

@@ -1,6 +1,7 @@
 use std::ffi::OsString;
 
 use super::*;
+use crate::cri::{Cri, v1};
 
 /// Not a test of its own: the test binary in the role of the shim, started by the others.
 #[test]

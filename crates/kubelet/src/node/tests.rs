@@ -1,0 +1,157 @@
+//! Whole pods on hollow nodes, against an API server that only takes notes.
+
+use std::{collections::BTreeSet, convert::Infallible, time::Duration};
+
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use http_body_util::{BodyExt, Full};
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::*;
+use crate::runtime::hollow::Hollow;
+
+/// Method, path and body of a request.
+type Note = (Method, String, Value);
+
+/// A client whose server answers everything with an empty object and passes on what it was asked.
+fn fake_api() -> (Client, mpsc::UnboundedReceiver<Note>) {
+    let (notes, asked) = mpsc::unbounded_channel();
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let notes = notes.clone();
+        async move {
+            let (head, body) = request.into_parts();
+            let body = body.collect().await.map(|b| b.to_bytes()).unwrap_or_default();
+            let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
+            let _ = notes.send((head.method, head.uri.path().to_owned(), body));
+            Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(b"{\"metadata\":{}}"))))
+        }
+    });
+    (Client::new(service, "default"), asked)
+}
+
+fn settings() -> Settings {
+    Settings {
+        dns: dns::Dns::default(),
+        max_restart_delay: SignedDuration::from_secs(300),
+        max_pods: 110,
+        labels: BTreeMap::new(),
+        taints: vec![],
+        register: true,
+        lease_seconds: 40,
+        status_update: Duration::from_secs(10),
+        status_report: Duration::from_secs(300),
+        port: 10250,
+    }
+}
+
+fn hollow_node(index: u32, client: &Client) -> Arc<Node> {
+    let node = Arc::new(Node {
+        name: format!("node-{index}"),
+        client: client.clone(),
+        cri: Arc::new(Hollow::new(index, Timestamp::now)),
+        runtime: "hollow".into(),
+        runtime_version: "0".into(),
+        simulated: true,
+        paths: paths::Paths::new("/nonexistent", "/nonexistent"),
+        host_ips: vec!["192.0.2.1".into()],
+        capacity: capacity::Capacity::hollow(),
+        settings: Arc::new(settings()),
+        events: events::Events::new(client::events::Recorder::fake().0),
+        objects: Objects::new(client.clone()),
+        tokens: Tokens::new(client.clone()),
+        services: services::Services::new(client.clone()),
+        images: Images::new(1),
+        volumes: Volumes::new(),
+        statuses: statuses::Statuses::default(),
+        pods: pods::Pods::default(),
+        clock: Timestamp::now,
+    });
+    node.volumes.attach(&node);
+    let writer = node.clone();
+    tokio::spawn(async move { writer.statuses.run(&writer.client).await });
+    node
+}
+
+fn pod(name: &str, extra: Value) -> Pod {
+    let mut pod = json!({
+        "metadata": {"name": name, "namespace": "shop", "uid": format!("uid-{name}")},
+        "spec": {"containers": [{"name": "main", "image": "web:1"}]},
+    });
+    if let (Some(metadata), Some(extra)) = (pod["metadata"].as_object_mut(), extra.as_object()) {
+        metadata.extend(extra.clone());
+    }
+    serde_json::from_value(pod).unwrap()
+}
+
+/// The first request that `wanted` takes.
+async fn find<T>(asked: &mut mpsc::UnboundedReceiver<Note>, wanted: impl Fn(&Note) -> Option<T>) -> T {
+    let search = async {
+        loop {
+            if let Some(found) = wanted(&asked.recv().await.unwrap()) {
+                return found;
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), search).await.expect("the request did not come")
+}
+
+fn running((method, path, body): &Note) -> Option<(String, Value)> {
+    let matches = method == Method::PATCH && body["status"]["phase"] == "Running";
+    matches.then(|| (path.clone(), body.clone()))
+}
+
+#[tokio::test]
+async fn a_pod_runs_and_its_object_goes_after_its_containers() {
+    let (client, mut asked) = fake_api();
+    let node = hollow_node(1, &client);
+    node.pods.set(&node, pod("web", json!({})));
+    let (path, patch) = find(&mut asked, running).await;
+    assert_eq!(path, "/api/v1/namespaces/shop/pods/web/status");
+    assert_eq!(patch["metadata"]["uid"], "uid-web");
+    assert_eq!(patch["status"]["podIP"], "10.128.1.1");
+    assert_eq!(patch["status"]["containerStatuses"][0]["ready"], true);
+    let deletion = json!({"deletionTimestamp": "2026-11-30T09:00:00Z", "deletionGracePeriodSeconds": 30});
+    node.pods.set(&node, pod("web", deletion));
+    let end = find(&mut asked, |(method, path, body)| {
+        let ended = body["status"]["containerStatuses"][0]["state"].get("terminated").is_some();
+        (ended || method == Method::DELETE).then(|| (method.clone(), path.clone(), body.clone()))
+    });
+    assert_eq!(end.await.0, Method::PATCH, "the last status comes before the delete");
+    let (path, body) = find(&mut asked, |(method, path, body)| {
+        (method == Method::DELETE).then(|| (path.clone(), body.clone()))
+    })
+    .await;
+    assert_eq!(path, "/api/v1/namespaces/shop/pods/web");
+    assert_eq!((&body["gracePeriodSeconds"], &body["preconditions"]["uid"]), (&json!(0), &json!("uid-web")));
+    assert!(observed::observe(&*node.cri, "uid-web").await.unwrap().sandboxes.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hundreds_of_nodes_run_their_pods_in_one_process() {
+    let (client, mut asked) = fake_api();
+    let nodes: Vec<Arc<Node>> = (0..300).map(|index| hollow_node(index, &client)).collect();
+    for (index, node) in nodes.iter().enumerate() {
+        for number in 0..4 {
+            node.pods.set(node, pod(&format!("web-{index}-{number}"), json!({})));
+        }
+    }
+    let mut up = BTreeSet::new();
+    while up.len() < 1200 {
+        up.insert(find(&mut asked, running).await.0);
+    }
+}
+
+#[tokio::test]
+async fn a_pod_beyond_the_nodes_limit_is_refused() {
+    let (client, mut asked) = fake_api();
+    let node = hollow_node(1, &client);
+    let mut big = pod("big", json!({}));
+    let requests = BTreeMap::from([("cpu".to_owned(), k8s_openapi::apimachinery::pkg::api::resource::Quantity("33".into()))]);
+    let resources = k8s_openapi::api::core::v1::ResourceRequirements { requests: Some(requests), ..Default::default() };
+    big.spec.as_mut().unwrap().containers[0].resources = Some(resources);
+    node.pods.set(&node, big);
+    let status = find(&mut asked, |(method, _, body)| (method == Method::PATCH).then(|| body["status"].clone())).await;
+    assert_eq!((&status["phase"], &status["reason"]), (&json!("Failed"), &json!("OutOfcpu")));
+}
