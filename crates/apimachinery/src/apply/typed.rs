@@ -50,6 +50,9 @@ impl<'a> Type<'a> {
             };
         };
         let node = arena.node(id);
+        if node.kind == Kind::Any && node.preserve_unknown {
+            return Self::Deduced.shape(value);
+        }
         match (&node.kind, &node.list) {
             (Kind::Object(_) | Kind::Map(_), _) if !node.atomic => Shape::Map,
             (Kind::Array(_), ListType::Set) => Shape::List(&[]),

@@ -132,6 +132,8 @@ pub(crate) fn number(text: &str) -> Value {
         return whole.into();
     }
     match text.parse::<f64>() {
+        // Go writes a whole float without a fraction, so that is what it is when it is read next.
+        Ok(float) if float.fract() == 0.0 && float.abs() < 1e15 => (float as i64).into(),
         Ok(float) => serde_json::Number::from_f64(float).map_or(Value::Null, Value::Number),
         Err(_) => Value::Null,
     }
@@ -190,7 +192,7 @@ mod tests {
     fn big_whole_numbers_become_floats() {
         assert_eq!(number("9223372036854775807"), json!(i64::MAX));
         assert_eq!(number("9223372036854775808"), json!(9223372036854775808f64));
-        assert_eq!(number("1.0"), json!(1.0));
+        assert_eq!((number("1.0"), number("1.5")), (json!(1), json!(1.5)));
     }
 
     #[test]

@@ -50,6 +50,9 @@ impl Schema {
     }
 
     fn decode_with(&self, node: &Node<'_>, words: Words) -> Result<Decoded, DecodeError> {
+        if self.arena().custom == Some(self.id()) {
+            return self.decode_custom(node);
+        }
         let mut decoder = Decoder {
             arena: self.arena(),
             words,

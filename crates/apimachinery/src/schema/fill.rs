@@ -73,6 +73,10 @@ fn default(arena: &Arena, id: Id, value: &mut Value) {
         (Kind::Object(fields), Value::Object(members)) => {
             for field in fields {
                 default_field(arena, field, members);
+                let null = members.get(&field.name).is_some_and(Value::is_null);
+                if null && field.presence == Presence::Kept && !arena.node(field.node).nullable {
+                    members.remove(&field.name);
+                }
             }
         }
         (Kind::Map(inner), Value::Object(members)) => {

@@ -13,8 +13,12 @@ mod decode;
 mod fill;
 mod leaf;
 mod prune;
+mod structural;
+mod validate;
 
 pub use decode::{DecodeError, Decoded};
+pub use structural::structural;
+pub use validate::Validator;
 
 /// Index of a node in its arena.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -156,6 +160,8 @@ pub struct Patch {
 pub struct Arena {
     nodes: Vec<Node>,
     names: BTreeMap<String, Id>,
+    /// The custom resource the arena is for, which is decoded by other rules than built-in kinds.
+    custom: Option<Id>,
 }
 
 /// One definition, with the arena it lives in. Cheap to clone.

@@ -107,7 +107,7 @@ impl Strategy for Service {
     }
 
     fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
-        if prefix { names::is_dns1035_label(&names::mask_trailing_dash(name)) } else { names::is_dns1035_label(name) }
+        if prefix { names::is_dns1123_label(&names::mask_trailing_dash(name)) } else { names::is_dns1123_label(name) }
     }
 
     fn field_labels(&self) -> Vec<Cow<'static, str>> {
