@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::node;
 use super::rbac::{Rbac, aggregate};
 use crate::registry::RuleResolver;
-use crate::request::{PRIVILEGED_GROUP, UserInfo};
+use crate::request::UserInfo;
 
 /// Lists rules of the authorizers in force.
 pub(crate) struct Rules {
@@ -27,10 +27,7 @@ impl Rules {
 #[async_trait]
 impl RuleResolver for Rules {
     async fn rules(&self, user: &UserInfo, namespace: &str) -> Value {
-        let (mut rules, mut errors) = self.rbac.rules_for(user, namespace);
-        if user.in_group(PRIVILEGED_GROUP) {
-            rules.extend(everything());
-        }
+        let (rules, mut errors) = self.rbac.rules_for(user, namespace);
         let unlisted = self.node && node::identity(user).is_some();
         if unlisted {
             errors.insert(0, "node authorizer does not support user rule resolution".to_owned());
@@ -43,13 +40,6 @@ impl RuleResolver for Rules {
         }
         status
     }
-}
-
-/// The privileged group may do everything without any binding.
-fn everything() -> [PolicyRule; 2] {
-    let all = || vec!["*".to_owned()];
-    let resources = PolicyRule { verbs: all(), api_groups: Some(all()), resources: Some(all()), ..PolicyRule::default() };
-    [resources, PolicyRule { verbs: all(), non_resource_urls: Some(all()), ..PolicyRule::default() }]
 }
 
 fn resource_rule(rule: &PolicyRule) -> Value {

@@ -84,6 +84,11 @@ impl Entry {
         &self.0.json[self.0.body..]
     }
 
+    /// Whether this is what `stored` looks like at this entry's revision.
+    pub(crate) fn is_stored_as(&self, stored: &[u8]) -> bool {
+        splice(stored, self.0.revision).is_some_and(|json| self.0.json == json)
+    }
+
     /// Parses the object anew.
     pub(crate) fn object(&self) -> Object {
         // What `json` holds was parsed or written here, so it parses.

@@ -221,6 +221,8 @@ pub(crate) struct UpdateOptions {
     pub(crate) preconditions: Preconditions,
     /// Call the updater with `None` and create, where upstream allows an update to create.
     pub(crate) ignore_not_found: bool,
+    /// The object as somebody saw it lately: saves reading it when it is still so. A cache fills it in.
+    pub(crate) hint: Option<Entry>,
 }
 
 /// The objects of one resource. Upstream: `storage.Interface`.

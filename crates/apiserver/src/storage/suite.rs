@@ -34,6 +34,7 @@ pub(crate) async fn run_all<F: Future<Output = Subject>>(make: impl Fn() -> F) {
     an_update_sees_the_newest_object(&make().await).await;
     an_update_that_changes_nothing_writes_nothing(&make().await).await;
     an_update_is_refused_by_preconditions(&make().await).await;
+    an_update_from_an_old_view_begins_anew(&make().await).await;
     an_update_may_create_or_remove(&make().await).await;
     a_rejection_reaches_the_caller(&make().await).await;
     concurrent_updates_all_count(&make().await).await;
@@ -156,7 +157,7 @@ async fn an_update_that_changes_nothing_writes_nothing(subject: &Subject) {
 
 async fn an_update_is_refused_by_preconditions(subject: &Subject) {
     let created = create(subject, "a").await;
-    let with = |preconditions| UpdateOptions { preconditions, ignore_not_found: false };
+    let with = |preconditions| UpdateOptions { preconditions, ..UpdateOptions::default() };
     let mut never = |_| async { unreachable!() }.boxed();
     let other_uid = Preconditions { uid: Some("other".into()), resource_version: None };
     let refused = subject.storage.update(&key("a"), with(other_uid.clone()), &mut never).await;
@@ -167,6 +168,24 @@ async fn an_update_is_refused_by_preconditions(subject: &Subject) {
     let stale = Preconditions { uid: None, resource_version: Some((created.revision() - 1).to_string()) };
     let refused = subject.storage.update(&key("a"), with(stale), &mut never).await;
     assert!(matches!(refused, Err(Error::Precondition { .. })));
+}
+
+async fn an_update_from_an_old_view_begins_anew(subject: &Subject) {
+    let old = create(subject, "a").await;
+    let now = set_phase(subject, "a", "Running").await;
+    let options = UpdateOptions { hint: Some(old), ..UpdateOptions::default() };
+    let mut updater = |entry: Option<Entry>| {
+        let mut object = entry.unwrap().object();
+        object.set_annotation("seen", object.clone().str_at("/status/phase"));
+        async move { Ok(put(object)) }.boxed()
+    };
+    let updated = subject.storage.update(&key("a"), options, &mut updater).await.unwrap().into_entry();
+    assert!(updated.revision() > now.revision());
+    assert_eq!(updated.object().annotation("seen"), Some("Running"));
+    delete(subject, "a").await;
+    let options = UpdateOptions { hint: Some(updated), ..UpdateOptions::default() };
+    let gone = subject.storage.update(&key("a"), options, &mut updater).await;
+    assert!(matches!(gone, Err(Error::NotFound { .. })), "{gone:?}");
 }
 
 async fn an_update_may_create_or_remove(subject: &Subject) {

@@ -79,47 +79,60 @@ impl<K: Kv> TypedStorage<K> {
         }
     }
 
-    /// Runs the updater until its write meets the value it was computed from.
-    async fn update_from(&self, key: &Key, options: &UpdateOptions, mut stored: Option<KeyValue>, updater: &mut Updater<'_>) -> Result<Updated> {
-        let path = self.path(key);
-        for _ in 0..ATTEMPTS {
-            let before = match &stored {
-                Some(kv) => Some(self.entry(kv)?),
-                None if options.ignore_not_found => None,
-                None => return Err(self.not_found(key)),
-            };
-            if let Some(entry) = &before {
-                check(&options.preconditions, &path, entry)?;
-            }
-            let expected = before.as_ref().map_or(0, Entry::revision);
-            let outcome = match (updater(before.clone()).await?, before) {
-                (Update::Remove, None) => return Err(self.not_found(key)),
-                (Update::Remove, Some(entry)) => match self.kv.delete(&path, expected).await? {
-                    Outcome::Done(revision) => return Ok(Updated::Removed(entry.at_revision(revision))),
-                    Outcome::Lost(found) => found,
-                },
-                (Update::Put { object, ttl }, before) => {
-                    let value = Bytes::from(encode(&object));
-                    if let (Some(entry), Some(kv)) = (&before, &stored)
-                        && ttl.is_none()
-                        && !kv.leased
-                        && kv.value == value
-                    {
-                        return Ok(Updated::Stored(entry.clone()));
-                    }
-                    match self.kv.put(&path, expected, value.clone(), ttl).await? {
-                        Outcome::Done(revision) => {
-                            let entry = Entry::from_written(&self.collection, key.clone(), &object, &value, revision);
-                            return Ok(if before.is_some() { Updated::Stored(entry) } else { Updated::Created(entry) });
-                        }
-                        Outcome::Lost(found) => found,
-                    }
-                }
-            };
-            stored = outcome;
-        }
-        Err(Error::Contended { key: path })
+    async fn known(&self, path: &str) -> Result<Known> {
+        self.read(path).await.and_then(|(found, _)| self.found(found))
     }
+
+    fn found(&self, kv: Option<KeyValue>) -> Result<Known> {
+        let leased = kv.as_ref().is_some_and(|kv| kv.leased);
+        Ok(Known { entry: kv.as_ref().map(|kv| self.entry(kv)).transpose()?, leased, current: true })
+    }
+
+    /// One attempt of an update from what is known.
+    async fn attempt(&self, key: &Key, options: &UpdateOptions, known: Known, updater: &mut Updater<'_>) -> Result<Attempt> {
+        let path = self.path(key);
+        if known.entry.is_none() && !options.ignore_not_found {
+            return Err(self.not_found(key));
+        }
+        if let Some(entry) = &known.entry {
+            check(&options.preconditions, &path, entry)?;
+        }
+        let expected = known.entry.as_ref().map_or(0, Entry::revision);
+        match (updater(known.entry.clone()).await?, known.entry) {
+            (Update::Remove, None) => Err(self.not_found(key)),
+            (Update::Remove, Some(entry)) => Ok(match self.kv.delete(&path, expected).await? {
+                Outcome::Done(revision) => Attempt::Done(Updated::Removed(entry.at_revision(revision))),
+                Outcome::Lost(found) => Attempt::Again(self.found(found)?),
+            }),
+            (Update::Put { object, ttl }, before) => {
+                let value = Bytes::from(encode(&object));
+                if let Some(entry) = before.as_ref().filter(|entry| ttl.is_none() && !known.leased && entry.is_stored_as(&value)) {
+                    // Nothing to write, if this is how it really is.
+                    return Ok(if known.current { Attempt::Done(Updated::Stored(entry.clone())) } else { Attempt::Again(self.known(&path).await?) });
+                }
+                let revision = match self.kv.put(&path, expected, value.clone(), ttl).await? {
+                    Outcome::Done(revision) => revision,
+                    Outcome::Lost(found) => return Ok(Attempt::Again(self.found(found)?)),
+                };
+                let entry = Entry::from_written(&self.collection, key.clone(), &object, &value, revision);
+                Ok(Attempt::Done(if before.is_some() { Updated::Stored(entry) } else { Updated::Created(entry) }))
+            }
+        }
+    }
+}
+
+/// An object as far as it is known.
+struct Known {
+    entry: Option<Entry>,
+    leased: bool,
+    /// Whether it was read from the store just now; if not, no failure that follows from it is final.
+    current: bool,
+}
+
+/// How an attempt to update went.
+enum Attempt {
+    Done(Updated),
+    Again(Known),
 }
 
 #[async_trait]
@@ -169,21 +182,34 @@ impl<K: Kv> Storage for TypedStorage<K> {
     }
 
     async fn update(&self, key: &Key, options: UpdateOptions, updater: &mut Updater<'_>) -> Result<Updated> {
-        let (stored, _) = self.read(&self.path(key)).await?;
-        self.update_from(key, &options, stored, updater).await
+        let path = self.path(key);
+        let mut known = match &options.hint {
+            Some(hint) => Known { entry: Some(hint.clone()), leased: false, current: false },
+            None => self.known(&path).await?,
+        };
+        for _ in 0..ATTEMPTS {
+            let current = known.current;
+            known = match self.attempt(key, &options, known, updater).await {
+                Ok(Attempt::Done(updated)) => return Ok(updated),
+                Ok(Attempt::Again(known)) => known,
+                Err(Error::NotFound { .. } | Error::Precondition { .. } | Error::Rejected(_)) if !current => self.known(&path).await?,
+                Err(error) => return Err(error),
+            };
+        }
+        Err(Error::Contended { key: path })
     }
 
     async fn delete(&self, key: &Key, preconditions: &Preconditions, validate: &mut Validator<'_>) -> Result<Entry> {
         let path = self.path(key);
-        let (mut stored, _) = self.read(&path).await?;
+        let mut known = self.known(&path).await?;
         for _ in 0..ATTEMPTS {
-            let entry = stored.as_ref().map(|kv| self.entry(kv)).unwrap_or_else(|| Err(self.not_found(key)))?;
+            let entry = known.entry.ok_or_else(|| self.not_found(key))?;
             check(preconditions, &path, &entry)?;
             validate(entry.clone()).await?;
-            match self.kv.delete(&path, entry.revision()).await? {
+            known = match self.kv.delete(&path, entry.revision()).await? {
                 Outcome::Done(revision) => return Ok(entry.at_revision(revision)),
-                Outcome::Lost(found) => stored = found,
-            }
+                Outcome::Lost(found) => self.found(found)?,
+            };
         }
         Err(Error::Contended { key: path })
     }

@@ -84,6 +84,7 @@ impl Store {
         let options = UpdateOptions {
             preconditions: Preconditions { uid: attempt.change.expected_uid(), resource_version: None },
             ignore_not_found: self.may_create(attempt),
+            hint: None,
         };
         let before: Mutex<Option<Object>> = Mutex::new(None);
         let mut updater = |entry: Option<Entry>| {

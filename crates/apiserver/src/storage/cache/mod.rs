@@ -8,6 +8,8 @@
 mod feed;
 mod read;
 mod state;
+#[cfg(test)]
+mod tests;
 mod watcher;
 
 use std::sync::Arc;
@@ -207,7 +209,8 @@ impl Storage for Cached {
     }
 
     async fn update(&self, key: &Key, options: UpdateOptions, updater: &mut Updater<'_>) -> Result<Updated> {
-        self.inner.update(key, options, updater).await
+        let hint = self.cache.get(key);
+        self.inner.update(key, UpdateOptions { hint, ..options }, updater).await
     }
 
     async fn delete(&self, key: &Key, preconditions: &Preconditions, validate: &mut Validator<'_>) -> Result<Entry> {
