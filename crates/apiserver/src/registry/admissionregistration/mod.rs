@@ -1,15 +1,21 @@
 //! The resources of group `admissionregistration.k8s.io`.
 
+mod policy;
+mod webhook;
+
 use super::{Resource, cluster};
+
+const GROUP: &str = "admissionregistration.k8s.io";
 
 /// One line per resource.
 pub(crate) fn table() -> Vec<Resource> {
+    let extension = |kind, plural| cluster(GROUP, "v1", kind, plural).category("api-extensions");
     vec![
-        cluster("admissionregistration.k8s.io", "v1", "MutatingAdmissionPolicy", "mutatingadmissionpolicies").category("api-extensions"),
-        cluster("admissionregistration.k8s.io", "v1", "MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings").category("api-extensions"),
-        cluster("admissionregistration.k8s.io", "v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations").category("api-extensions"),
-        cluster("admissionregistration.k8s.io", "v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies").category("api-extensions").status(),
-        cluster("admissionregistration.k8s.io", "v1", "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings").category("api-extensions"),
-        cluster("admissionregistration.k8s.io", "v1", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations").category("api-extensions"),
+        extension("MutatingAdmissionPolicy", "mutatingadmissionpolicies").strategy(policy::MUTATING),
+        extension("MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings").strategy(policy::BINDING),
+        extension("MutatingWebhookConfiguration", "mutatingwebhookconfigurations").strategy(webhook::MUTATING),
+        extension("ValidatingAdmissionPolicy", "validatingadmissionpolicies").status().strategy(policy::VALIDATING),
+        extension("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings").strategy(policy::BINDING),
+        extension("ValidatingWebhookConfiguration", "validatingwebhookconfigurations").strategy(webhook::VALIDATING),
     ]
 }

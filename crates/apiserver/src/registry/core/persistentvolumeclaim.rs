@@ -1,6 +1,6 @@
 //! Persistent volume claims.
 
-use apimachinery::{Object, field::ErrorList};
+use apimachinery::{Object, field::{Error, ErrorList}};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -77,6 +77,16 @@ impl Strategy for PersistentVolumeClaim {
 
     fn prepare_for_status_update(&self, _ctx: &RequestContext, obj: &mut Object, old: &Object) {
         copy(&mut obj.0, &old.0, "spec");
+    }
+
+    fn validate_status_update(&self, _ctx: &RequestContext, obj: &Object, _old: &Object) -> ErrorList {
+        let mut errs = ErrorList::new();
+        for (_, quantity) in At::field(obj, "status").get("capacity").entries() {
+            if let Some(amount) = quantity.quantity().filter(|q| q.sign() < 0) {
+                errs.push(Error::invalid(&quantity.path, amount.value(), "must be a valid resource quantity"));
+            }
+        }
+        errs
     }
 
     fn columns(&self) -> Vec<Column> {

@@ -152,8 +152,9 @@ impl Strategy for Capacity {
     fn validate(&self, _ctx: &RequestContext, obj: &Object) -> ErrorList {
         let mut errs = ErrorList::new();
         At::field(obj, "storageClassName").name(names::is_dns1123_subdomain, &mut errs);
-        for field in ["capacity", "maximumVolumeSize"] {
-            At::field(obj, field).non_negative_quantity(&mut errs);
+        At::field(obj, "capacity").non_negative_quantity(&mut errs);
+        if errs.is_empty() {
+            At::field(obj, "maximumVolumeSize").non_negative_quantity(&mut errs);
         }
         selectors::label_selector(&At::field(obj, "nodeTopology"), &mut errs);
         errs

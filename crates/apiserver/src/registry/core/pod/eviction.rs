@@ -65,7 +65,7 @@ async fn take_from_budget(ctx: &RequestContext, api: &Loopback, pod: &Object, dr
         let Some(mut budget) = matching.next() else { return Ok(()) };
         if matching.next().is_some() {
             let text = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
-            return Err(Status::failure(500, "InternalError", text));
+            return Err(Status::failure(500, "", text));
         }
         if unhealthy_may_go(&budget, pod) {
             return Ok(());
