@@ -93,11 +93,4 @@ mod tests {
         assert_eq!(check(json!({"aggregationRule": {"clusterRoleSelectors": []}})),
             ["aggregationRule.clusterRoleSelectors: Required value: at least one clusterRoleSelector required if aggregationRule is non-nil"]);
     }
-
-    #[test]
-    fn a_role_without_rules_says_null() {
-        let mut obj = Object::from_value(json!({"rules": []})).unwrap();
-        Role { cluster: false }.default(&mut obj);
-        assert_eq!(obj.value(), json!({"rules": null}));
-    }
 }
