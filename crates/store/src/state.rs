@@ -1,7 +1,7 @@
 //! A member's own replica: the database, and what lives on top of it in memory.
 
 use crate::{
-    apply::{self, View, lease},
+    apply::{self, View, alarm::Alarms, lease},
     command::{Command, Outcome},
     disk::{self, Batch, Database, Read},
     lease::{Lessor, lessor::Time},
@@ -9,7 +9,10 @@ use crate::{
     watch::Hub,
 };
 use parking_lot::{Mutex, RwLock};
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering::Relaxed},
+};
 use tokio::sync::{Notify, watch};
 
 /// A monotonic clock.
@@ -28,6 +31,8 @@ pub struct State {
     lessor_changed: Notify,
     clock: Clock,
     compacted: Notify,
+    /// An alarm says that some member's data is corrupt.
+    corrupt: AtomicBool,
     scrubbed: watch::Sender<i64>,
 }
 
@@ -37,6 +42,7 @@ impl State {
         let revisions = Revisions::read(&*database)?;
         let lessor = Lessor::new(lease::list(&*database)?);
         let scrubbed = compaction::scrubbed(&*database)?;
+        let corrupt = Alarms::read(&*database)?.corrupt();
         let state = State {
             database: RwLock::new(database),
             applying: Mutex::new(()),
@@ -45,6 +51,7 @@ impl State {
             lessor_changed: Notify::new(),
             clock,
             compacted: Notify::new(),
+            corrupt: AtomicBool::new(corrupt),
             scrubbed: watch::Sender::new(scrubbed),
         };
         state.compacted.notify_one();
@@ -70,9 +77,11 @@ impl State {
             outcomes.push(applied.outcome);
         }
         let compacts = Some(view.revisions().compacted).filter(|now| *now != compacted);
+        let corrupt = view.corrupt();
         let mut batch = view.into_batch();
         batch.writes.extend(notes.writes);
         database.write(batch)?;
+        self.corrupt.store(corrupt, Relaxed);
         self.announce(published, &leases, compacts);
         Ok(outcomes)
     }
@@ -99,6 +108,7 @@ impl State {
         let revisions = Revisions::read(&*database)?;
         let lessor = Lessor::new(lease::list(&*database)?);
         self.scrubbed.send_replace(compaction::scrubbed(&*database)?);
+        self.corrupt.store(Alarms::read(&*database)?.corrupt(), Relaxed);
         *self.database.write() = database;
         *self.lessor.lock() = lessor;
         self.hub.reset(revisions);
@@ -117,6 +127,11 @@ impl State {
         let snapshot = database.snapshot();
         let revisions = Revisions::read(&*snapshot)?;
         Ok(read(&*snapshot, revisions))
+    }
+
+    /// Some member's data is corrupt: nothing is to be trusted, reads neither.
+    pub fn corrupt(&self) -> bool {
+        self.corrupt.load(Relaxed)
     }
 
     /// The newest revision.

@@ -109,8 +109,8 @@ pub(super) fn revoke(writer: &mut Writer<'_, '_>, revoke: LeaseRevoke) -> Result
         return Err(Refusal::LeaseNotFound.into());
     }
     for key in keys(writer.view(), id)? {
-        if let Some(kv) = writer.newest(&key)? {
-            writer.remove(kv);
+        if let Some(stored) = writer.newest(&key)? {
+            writer.remove(stored);
         }
     }
     writer.view_mut().delete(Column::Lease, Bytes::copy_from_slice(&columns::lease_key(id)));

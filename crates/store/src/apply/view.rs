@@ -33,6 +33,11 @@ impl<'a> View<'a> {
         self.revisions
     }
 
+    /// An alarm says that some member's data is corrupt.
+    pub fn corrupt(&self) -> bool {
+        self.alarms.corrupt()
+    }
+
     /// Sets a row.
     pub fn put(&mut self, column: Column, key: impl Into<Bytes>, value: impl Into<Bytes>) {
         self.set(column, key.into(), Some(value.into()));

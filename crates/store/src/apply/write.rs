@@ -4,7 +4,12 @@ use super::{Applied, LeaseChange, View};
 use crate::{
     command::{Outcome, Response},
     disk::{Column, columns},
-    mvcc::{Event, EventKind, KeyValue, Result, Revisions, history::Change, range, record},
+    mvcc::{
+        Event, EventKind, KeyValue, Result, Revisions,
+        history::Change,
+        range,
+        record::{self, Stored},
+    },
     refusal::Refusal,
 };
 use bytes::Bytes;
@@ -51,11 +56,11 @@ impl<'v, 'a> Writer<'v, 'a> {
     }
 
     /// Sets a key whose live version is `prev`.
-    pub(super) fn set(&mut self, key: &Bytes, value: Bytes, lease: i64, prev: Option<KeyValue>) {
+    pub(super) fn set(&mut self, key: &Bytes, value: Bytes, lease: i64, prev: Option<Stored>) {
         let revision = self.writing();
+        let prev = prev.map(|prev| self.end(prev));
         let (create_revision, version) = prev.as_ref().map_or((revision, 1), |prev| (prev.create_revision, prev.version + 1));
         let kv = KeyValue { key: key.clone(), create_revision, mod_revision: revision, version, value, lease };
-        self.end(prev.as_ref());
         self.view.put(Column::Current, key.clone(), record::encode(&kv));
         let held = prev.as_ref().map_or(0, |prev| prev.lease);
         if held != lease {
@@ -68,19 +73,19 @@ impl<'v, 'a> Writer<'v, 'a> {
     }
 
     /// Deletes a key whose live version is `prev`.
-    pub(super) fn remove(&mut self, prev: KeyValue) {
+    pub(super) fn remove(&mut self, prev: Stored) {
+        let prev = self.end(prev);
         let kv = KeyValue { key: prev.key.clone(), mod_revision: self.writing(), ..Default::default() };
-        self.end(Some(&prev));
         self.view.delete(Column::Current, prev.key.clone());
         self.let_go(prev.lease, &prev.key);
         self.note(EventKind::Delete, kv, Some(prev));
     }
 
-    fn end(&mut self, prev: Option<&KeyValue>) {
-        if let Some(prev) = prev {
-            let row = record::encode_past(self.writing(), prev);
-            self.view.put(Column::Past, columns::past_key(&prev.key, prev.mod_revision), row);
-        }
+    /// Moves a version to the past; its record is shared, not copied.
+    fn end(&mut self, Stored { kv, row }: Stored) -> KeyValue {
+        let key = columns::past_key(&kv.key, kv.mod_revision, self.writing());
+        self.view.put(Column::Past, key, row);
+        kv
     }
 
     fn let_go(&mut self, lease: i64, key: &[u8]) {
@@ -98,8 +103,8 @@ impl<'v, 'a> Writer<'v, 'a> {
     }
 
     /// The live version of a key.
-    pub(super) fn newest(&self, key: &Bytes) -> Result<Option<KeyValue>> {
-        range::newest(&*self.view, key)
+    pub(super) fn newest(&self, key: &Bytes) -> Result<Option<Stored>> {
+        Ok(range::newest(&*self.view, key)?)
     }
 
     /// Keeps the changes, or drops all of them when the command was refused.

@@ -1,8 +1,8 @@
 //! Every column family and every key layout; nowhere else.
 //!
 //! `kv/` holds each live key once, newest version with its value, in [`Column::Current`]: a range of the present is
-//! one scan without garbage. A version that is superseded moves to [`Column::Past`] with the revision that ended
-//! it, so a range of the past is one scan of each, and [`Column::History`] names, per revision, the keys it
+//! one scan without garbage. A version that is superseded moves to [`Column::Past`] under the revisions between
+//! which it lived, so a range of the past is one scan of each, and [`Column::History`] names, per revision, the keys it
 //! touched and the versions it ended: watchers catch up and compaction cleans up by walking it.
 
 use super::{Error, Result};
@@ -15,7 +15,7 @@ pub enum Column {
     Meta,
     /// `kv/`: key → record of the live version.
     Current,
-    /// `kv/`: [`past_key`] → the revision that ended it ([`revision_key`] form), then the record.
+    /// `kv/`: [`past_key`] → record of a version that is superseded, as it was in `Current`.
     Past,
     /// `kv/`: [`history_key`] → what happened to which key.
     History,
@@ -137,16 +137,26 @@ pub fn past_prefix(key: &[u8]) -> Bytes {
     out.freeze()
 }
 
-/// Key in [`Column::Past`] of the version of `key` written at `revision`.
-pub fn past_key(key: &[u8], revision: i64) -> Bytes {
-    let mut out = BytesMut::with_capacity(key.len() + 10);
+/// Key in [`Column::Past`] of the version of `key` written at `revision` and superseded at `ended`.
+pub fn past_key(key: &[u8], revision: i64, ended: i64) -> Bytes {
+    let mut out = BytesMut::with_capacity(key.len() + 18);
     put_escaped(&mut out, key);
     out.put_slice(&revision_key(revision));
+    out.put_slice(&revision_key(ended));
     out.freeze()
 }
 
-/// Splits [`past_key`] into key and revision.
-pub fn read_past_key(bytes: &[u8]) -> Result<(Bytes, i64)> {
+/// The revisions of a [`past_key`]: written, and superseded.
+pub fn read_past_span(bytes: &[u8]) -> Result<(i64, i64)> {
+    let corrupt = Error::Corrupt { column: Column::Past, what: "a key ends in two revisions" };
+    let (rest, ended) = bytes.split_last_chunk::<8>().ok_or(corrupt)?;
+    let corrupt = Error::Corrupt { column: Column::Past, what: "a key ends in two revisions" };
+    let (_, written) = rest.split_last_chunk::<8>().ok_or(corrupt)?;
+    Ok((u64::from_be_bytes(*written) as i64, u64::from_be_bytes(*ended) as i64))
+}
+
+/// The key within a [`past_key`].
+pub fn read_past_key(bytes: &[u8]) -> Result<Bytes> {
     let corrupt = |what| Error::Corrupt { column: Column::Past, what };
     let mut key = BytesMut::with_capacity(bytes.len());
     let mut rest = bytes;
@@ -155,10 +165,7 @@ pub fn read_past_key(bytes: &[u8]) -> Result<(Bytes, i64)> {
         key.put_slice(&rest[..zero]);
         match rest.get(zero + 1) {
             Some(255) => key.put_u8(0),
-            Some(0) => {
-                let revision = read_revision(Column::Past, &rest[zero + 2..])?;
-                return Ok((key.freeze(), revision));
-            }
+            Some(0) => return Ok(key.freeze()),
             _ => return Err(corrupt("a zero byte is escaped")),
         }
         rest = &rest[zero + 2..];
@@ -210,7 +217,7 @@ mod tests {
         let keys: [&[u8]; 6] = [b"", b"\0", b"\0\xff", b"a", b"a\0", b"ab"];
         let mut rows: Vec<Bytes> = Vec::new();
         for key in keys {
-            rows.extend([past_prefix(key), past_key(key, 2), past_key(key, 300)]);
+            rows.extend([past_prefix(key), past_key(key, 2, 9), past_key(key, 300, 301)]);
         }
         assert!(rows.is_sorted());
     }
@@ -218,9 +225,11 @@ mod tests {
     #[test]
     fn past_keys_read_back() {
         for key in [&b""[..], b"a", b"\0", b"a\0b\0\0", b"\xff\0\xff"] {
-            assert_eq!(read_past_key(&past_key(key, 77)).unwrap(), (Bytes::copy_from_slice(key), 77));
+            let row = past_key(key, 77, 1 << 40);
+            assert_eq!((read_past_key(&row).unwrap(), read_past_span(&row).unwrap()), (Bytes::copy_from_slice(key), (77, 1 << 40)));
         }
         assert!(read_past_key(b"no end").is_err());
+        assert!(read_past_span(b"short").is_err());
     }
 
     #[test]

@@ -46,7 +46,7 @@ fn collect(read: &dyn Read, from: i64, to: i64, rows: usize, batch: &mut Batch) 
         (at, seen) = (revision, seen + 1);
         let (_, ended, key) = Change::decode(row)?;
         if ended > 0 {
-            batch.delete(Column::Past, columns::past_key(key, ended));
+            batch.delete(Column::Past, columns::past_key(key, ended, revision));
         }
         cursor.advance()?;
     }

@@ -1,6 +1,6 @@
 //! The list of changes, revision by revision: what watchers catch up from and compaction walks.
 
-use super::{Event, EventKind, KeyValue, record};
+use super::{Event, EventKind, KeyValue, range, record};
 use crate::disk::{Column, Cursor, Error, Read, Result, columns};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use prost::encoding::{decode_varint, encode_varint};
@@ -93,21 +93,29 @@ pub fn read(read: &dyn Read, from: i64, to: i64, budget: Budget, wanted: &mut dy
 fn event(read: &dyn Read, revision: i64, kind: EventKind, ended: i64, key: Bytes) -> Result<Event> {
     let kv = match kind {
         EventKind::Delete => KeyValue { key: key.clone(), mod_revision: revision, ..Default::default() },
-        EventKind::Put => version(read, &key, revision)?
+        EventKind::Put => written(read, &key, revision)?
             .ok_or(Error::Corrupt { column: Column::History, what: "a change without its version" })?,
     };
-    let prev_kv = if ended > 0 { version(read, &key, ended)? } else { None };
+    let prev_kv = if ended > 0 { superseded(read, key, ended, revision)? } else { None };
     Ok(Event::new(kind, kv, prev_kv))
 }
 
-/// The version of a key written at `revision`, if it is still there.
-pub fn version(read: &dyn Read, key: &Bytes, revision: i64) -> Result<Option<KeyValue>> {
-    if let Some(row) = read.get(Column::Past, &columns::past_key(key, revision))? {
-        return record::read(Column::Past, key.clone(), row.slice(8.min(row.len())..)).map(Some);
+/// The version of a key written at `revision`: live still, or superseded by now.
+fn written(read: &dyn Read, key: &Bytes, revision: i64) -> Result<Option<KeyValue>> {
+    let newest = range::newest(read, key)?.map(|stored| stored.kv);
+    if let Some(kv) = newest.filter(|kv| kv.mod_revision == revision) {
+        return Ok(Some(kv));
     }
-    let Some(row) = read.get(Column::Current, key)? else { return Ok(None) };
-    let kv = record::read(Column::Current, key.clone(), row)?;
-    Ok((kv.mod_revision == revision).then_some(kv))
+    let (from, to) = (columns::past_key(key, revision, 0), columns::past_key(key, revision + 1, 0));
+    let cursor = read.scan(Column::Past, &from, Some(&to))?;
+    let row = cursor.row().map(|(_, row)| Bytes::copy_from_slice(row));
+    row.map(|row| record::read(Column::Past, key.clone(), row)).transpose()
+}
+
+/// The version of a key that lived from `written` to `ended`, unless it is compacted.
+fn superseded(read: &dyn Read, key: Bytes, written: i64, ended: i64) -> Result<Option<KeyValue>> {
+    let row = read.get(Column::Past, &columns::past_key(&key, written, ended))?;
+    row.map(|row| record::read(Column::Past, key, row)).transpose()
 }
 
 /// Walks every row of history in a range of revisions.

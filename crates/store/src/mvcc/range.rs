@@ -1,6 +1,9 @@
 //! Reading keys as of a revision.
 
-use super::{Failure, KeyRange, KeyValue, Result, Revisions, record, record::Header};
+use super::{
+    KeyRange, KeyValue, Result, Revisions, record,
+    record::{Header, Stored},
+};
 use crate::{
     command::{Range, RangeResponse, SortOrder, SortTarget},
     disk::{self, Column, Cursor, Read, columns},
@@ -85,8 +88,7 @@ fn visit_past(read: &dyn Read, keys: &KeyRange, at: i64, visitor: &mut Visitor<'
         let row = if ended_first { ended.row().map(|(_, row)| row) } else { live_row.map(|(_, row)| row) };
         let key = if ended_first { ended_row.map(|key| &key[..]) } else { live_row.map(|(key, _)| key) };
         let (Some(key), Some(row)) = (key, row) else { return Ok(()) };
-        let record = if ended_first { record::split_past(row)?.1 } else { row };
-        let (header, value) = record::decode(Column::Past, record)?;
+        let (header, value) = record::decode(Column::Past, row)?;
         if visitor(key, header, value).is_break() {
             return Ok(());
         }
@@ -111,13 +113,10 @@ fn skip_newer(live: &mut dyn Cursor, at: i64) -> disk::Result<()> {
 
 /// Moves to the next ended version that was there at a revision; its key.
 fn seek_ended(ended: &mut dyn Cursor, at: i64) -> disk::Result<Option<Bytes>> {
-    while let Some((key, row)) = ended.row() {
-        let (ended_at, _) = record::split_past(row)?;
-        if at < ended_at {
-            let (key, revision) = columns::read_past_key(key)?;
-            if revision <= at {
-                return Ok(Some(key));
-            }
+    while let Some((key, _)) = ended.row() {
+        let (written, superseded) = columns::read_past_span(key)?;
+        if written <= at && at < superseded {
+            return columns::read_past_key(key).map(Some);
         }
         ended.advance()?;
     }
@@ -218,9 +217,7 @@ impl Arena {
 }
 
 /// The newest version of a key, if it lives.
-pub fn newest(read: &dyn Read, key: &Bytes) -> std::result::Result<Option<KeyValue>, Failure> {
-    match read.get(Column::Current, key)? {
-        Some(row) => Ok(Some(record::read(Column::Current, key.clone(), row)?)),
-        None => Ok(None),
-    }
+pub fn newest(read: &dyn Read, key: &Bytes) -> disk::Result<Option<Stored>> {
+    let row = read.get(Column::Current, key)?;
+    row.map(|row| Stored::read(Column::Current, key.clone(), row)).transpose()
 }

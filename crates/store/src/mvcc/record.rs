@@ -1,7 +1,7 @@
 //! One version of a key on disk: a format byte, four varints, the value.
 
 use super::KeyValue;
-use crate::disk::{Column, Error, Result, columns};
+use crate::disk::{Column, Error, Result};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use prost::encoding::{decode_varint, encode_varint};
 
@@ -24,24 +24,16 @@ pub struct Header {
 /// Writes a pair's record.
 pub fn encode(kv: &KeyValue) -> Bytes {
     let mut out = BytesMut::with_capacity(LONGEST_HEADER + kv.value.len());
-    put(&mut out, kv);
+    put(&mut out, &Header::of(kv), &kv.value);
     out.freeze()
 }
 
-/// Writes the record of a version that `ended` superseded.
-pub fn encode_past(ended: i64, kv: &KeyValue) -> Bytes {
-    let mut out = BytesMut::with_capacity(8 + LONGEST_HEADER + kv.value.len());
-    out.put_slice(&columns::revision_key(ended));
-    put(&mut out, kv);
-    out.freeze()
-}
-
-fn put(out: &mut BytesMut, kv: &KeyValue) {
+fn put(out: &mut BytesMut, header: &Header, value: &[u8]) {
     out.put_u8(FORMAT);
-    for number in [kv.create_revision, kv.mod_revision, kv.version, kv.lease] {
+    for number in [header.create_revision, header.mod_revision, header.version, header.lease] {
         encode_varint(number as u64, out);
     }
-    out.put_slice(&kv.value);
+    out.put_slice(value);
 }
 
 /// Reads the header of a record; the rest is the value.
@@ -56,13 +48,6 @@ pub fn decode(column: Column, mut record: &[u8]) -> Result<(Header, &[u8])> {
     Ok((header, record))
 }
 
-/// Splits a row of [`Column::Past`] into the revision that ended it and the record.
-pub fn split_past(row: &[u8]) -> Result<(i64, &[u8])> {
-    let corrupt = Error::Corrupt { column: Column::Past, what: "a record begins with a revision" };
-    let (ended, record) = row.split_first_chunk::<8>().ok_or(corrupt)?;
-    Ok((i64::from_be_bytes(*ended), record))
-}
-
 /// The pair of a key and its record; the value shares `record`.
 pub fn read(column: Column, key: Bytes, record: Bytes) -> Result<KeyValue> {
     let (header, value) = decode(column, &record)?;
@@ -70,7 +55,38 @@ pub fn read(column: Column, key: Bytes, record: Bytes) -> Result<KeyValue> {
     Ok(header.with(key, value))
 }
 
+/// A pair together with its record, which it shares its value with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stored {
+    /// The pair.
+    pub kv: KeyValue,
+    /// Its record.
+    pub row: Bytes,
+}
+
+impl Stored {
+    /// A record and the pair in it.
+    pub fn read(column: Column, key: Bytes, row: Bytes) -> Result<Self> {
+        Ok(Stored { kv: read(column, key, row.clone())?, row })
+    }
+
+    /// Copies what a scan lends: the value once.
+    pub fn copy(header: Header, key: &[u8], value: &[u8]) -> Self {
+        let mut out = BytesMut::with_capacity(LONGEST_HEADER + value.len());
+        put(&mut out, &header, value);
+        let row = out.freeze();
+        let value = row.slice(row.len() - value.len()..);
+        Stored { kv: header.with(Bytes::copy_from_slice(key), value), row }
+    }
+}
+
 impl Header {
+    /// Of a pair.
+    pub fn of(kv: &KeyValue) -> Self {
+        let KeyValue { create_revision, mod_revision, version, lease, .. } = *kv;
+        Header { create_revision, mod_revision, version, lease }
+    }
+
     /// Completes the pair.
     pub fn with(self, key: Bytes, value: Bytes) -> KeyValue {
         let Header { create_revision, mod_revision, version, lease } = self;
@@ -89,8 +105,8 @@ mod tests {
         let back = read(Column::Current, kv.key.clone(), record.clone()).unwrap();
         assert_eq!(back, kv);
         assert_eq!(back.value.as_ptr_range().end, record.as_ptr_range().end);
-        let past = encode_past(9, &kv);
-        assert_eq!(split_past(&past).unwrap(), (9, &record[..]));
+        let stored = Stored::copy(decode(Column::Current, &record).unwrap().0, b"k", b"value");
+        assert_eq!((stored.kv, stored.row), (kv, record));
     }
 
     #[test]

@@ -91,8 +91,11 @@ impl Kv for Context {
 }
 
 impl Context {
-    /// Linearizable reads wait for what was acknowledged before them.
+    /// Linearizable reads wait for what was acknowledged before them; corrupt data is not read at all.
     pub(super) async fn barrier(&self, serializable: bool) -> Result<(), Refusal> {
+        if self.node.state().corrupt() {
+            return Err(Refusal::Corrupt);
+        }
         if serializable { Ok(()) } else { self.node.read_barrier().await }
     }
 

@@ -29,16 +29,17 @@ impl Ring {
         Ring { revisions: VecDeque::new(), sizes: VecDeque::new(), bytes: 0, limit, complete_after: revision }
     }
 
-    /// Adds the next revision and forgets the oldest ones beyond the limit.
+    /// Adds the next revision and forgets the oldest ones beyond the limit; even itself, if it is larger.
     pub fn push(&mut self, revision: Arc<Revision>) {
         let size = revision.events.iter().map(Event::size).sum::<usize>();
         self.revisions.push_back(revision);
         self.sizes.push_back(size);
         self.bytes += size;
-        while self.bytes > self.limit && self.revisions.len() > 1 {
+        while self.bytes > self.limit {
             let (dropped, size) = (self.revisions.pop_front(), self.sizes.pop_front());
-            self.bytes -= size.unwrap_or(0);
-            self.complete_after = dropped.map_or(self.complete_after, |dropped| dropped.revision);
+            let (Some(dropped), Some(size)) = (dropped, size) else { break };
+            self.bytes -= size;
+            self.complete_after = dropped.revision;
         }
     }
 
@@ -82,9 +83,11 @@ mod tests {
     }
 
     #[test]
-    fn one_oversized_revision_is_still_kept() {
+    fn an_oversized_revision_is_left_to_history() {
         let mut ring = Ring::new(1, 10);
         ring.push(revision(2, 1000));
-        assert_eq!(numbers(ring.read(2, 9)), Some(vec![2]));
+        assert_eq!(numbers(ring.read(2, 9)), None);
+        assert_eq!(ring.complete_after(), 2);
+        assert_eq!(numbers(ring.read(3, 9)), Some(vec![]));
     }
 }

@@ -1,7 +1,11 @@
 //! Keys through the wire.
 
 use super::local::{Served, serve};
-use crate::{node::Node, rpc::Limits};
+use crate::{
+    command::{Alarm, AlarmKind, Command},
+    node::Node,
+    rpc::Limits,
+};
 use bytes::Bytes;
 use etcd::{
     client::Error,
@@ -130,4 +134,25 @@ async fn answers_beyond_four_megabytes_arrive() {
     }
     let all = RangeRequest { range_end: "\0".into(), ..get("a") };
     assert_eq!(served.client.range(all).await.unwrap().kvs.len(), 6);
+}
+
+#[tokio::test]
+async fn alarms_stand_in_the_way_of_what_they_concern() {
+    let served = serve(Limits::default()).await;
+    put(&served, "k", "v").await;
+    let alarm = async |kind: AlarmKind, raised| {
+        served.node.propose(Command::Alarm(Alarm { member: 1, kind: kind as i32, raised })).await.unwrap()
+    };
+    alarm(AlarmKind::NoSpace, true).await;
+    let full = served.client.put(PutRequest { key: "k".into(), ..Default::default() }).await.unwrap_err();
+    assert_eq!(refused(full), (Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded".into()));
+    assert_eq!(served.client.range(get("k")).await.unwrap().count, 1);
+    let delete = DeleteRangeRequest { key: "k".into(), ..Default::default() };
+    assert_eq!(served.client.delete_range(delete).await.unwrap().deleted, 1);
+    alarm(AlarmKind::Corrupt, true).await;
+    let corrupt = served.client.range(get("k")).await.unwrap_err();
+    assert_eq!(refused(corrupt), (Code::DataLoss, "etcdserver: corrupt cluster".into()));
+    alarm(AlarmKind::Corrupt, false).await;
+    alarm(AlarmKind::NoSpace, false).await;
+    put(&served, "k", "v").await;
 }
