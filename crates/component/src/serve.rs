@@ -87,7 +87,11 @@ async fn accept(listener: &TcpListener, places: &Arc<Semaphore>, shutdown: &Shut
         let place = places.clone().acquire_owned().await.ok()?;
         loop {
             match listener.accept().await {
-                Ok((stream, addr)) => return Some((stream, addr, place)),
+                Ok((stream, addr)) => {
+                    // Else the tail of an answer waits for the peer's delayed acknowledgement, 40 ms.
+                    let _ = stream.set_nodelay(true);
+                    return Some((stream, addr, place));
+                }
                 Err(error) => {
                     // Out of file descriptors, mostly: give running connections the time to end.
                     tracing::warn!(%error, "accept connection");
