@@ -84,8 +84,8 @@ pub(crate) trait Kv: Send + Sync + 'static {
     /// Deletes if the key was last written at `expected`.
     async fn delete(&self, key: &str, expected: Revision) -> Result<Outcome>;
 
-    /// Events under a prefix after `after`, with previous values.
-    async fn watch(&self, prefix: &str, after: Revision) -> Result<KvStream>;
+    /// Events under a prefix after `after`, with previous values if wanted.
+    async fn watch(&self, prefix: &str, after: Revision, previous: bool) -> Result<KvStream>;
 
     /// Makes open watches yield [`KvItem::Progress`].
     async fn request_progress(&self) -> Result<()>;

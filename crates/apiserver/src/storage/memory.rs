@@ -164,7 +164,7 @@ impl Kv for MemoryKv {
         Ok(self.write(key, expected, None, None))
     }
 
-    async fn watch(&self, prefix: &str, after: Revision) -> Result<KvStream> {
+    async fn watch(&self, prefix: &str, after: Revision, _previous: bool) -> Result<KvStream> {
         self.state.lock().events_after(prefix, after)?;
         let (mut written, mut progress) = (self.written.subscribe(), self.progress.subscribe());
         written.mark_changed();

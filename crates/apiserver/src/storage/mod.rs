@@ -164,6 +164,25 @@ pub(crate) enum WatchItem {
 /// A watch: ends after its first error, or when dropped.
 pub(crate) type WatchStream = BoxStream<'static, Result<WatchItem>>;
 
+/// One item of [`Storage::changes`].
+#[derive(Clone, Debug)]
+pub(crate) enum FeedItem {
+    /// The object is so now.
+    Put(Entry),
+    /// The object is no more.
+    Gone {
+        /// Which.
+        key: Key,
+        /// Since when.
+        revision: Revision,
+    },
+    /// Everything up to here was sent.
+    Progress(Revision),
+}
+
+/// What a cache is fed with: ends after its first error, or when dropped.
+pub(crate) type FeedStream = BoxStream<'static, Result<FeedItem>>;
+
 /// What must hold for a write to happen (`metav1.Preconditions`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Preconditions {
@@ -239,6 +258,9 @@ pub(crate) trait Storage: Send + Sync + 'static {
 
     /// Follows objects. Errors, also later in the stream: `Compacted`.
     async fn watch(&self, scope: &Scope, options: WatchOptions) -> Result<WatchStream>;
+
+    /// All changes after a revision, without what was before them: who keeps all objects knows that. Errors as for `watch`.
+    async fn changes(&self, after: Revision) -> Result<FeedStream>;
 
     /// Stores a new object; `ttl` removes it later. Errors: `Exists`.
     async fn create(&self, key: &Key, object: Object, ttl: Option<Duration>) -> Result<Entry>;

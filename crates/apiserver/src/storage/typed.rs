@@ -164,13 +164,20 @@ impl<K: Kv> Storage for TypedStorage<K> {
 
     async fn watch(&self, scope: &Scope, options: WatchOptions) -> Result<WatchStream> {
         let (state, revision) = self.initial_state(scope, &options).await?;
-        let changes = self.kv.watch(&scope.prefix(&self.collection.prefix), revision).await?;
+        let changes = self.kv.watch(&scope.prefix(&self.collection.prefix), revision, true).await?;
         let marks = options.bookmarks && options.initial_events == Some(true);
         let end = marks.then_some(Ok(WatchItem::Bookmark { revision, initial_events_end: true }));
         let initial = state.into_iter().map(|entry| Ok(WatchItem::Event(Event::initial(entry)))).chain(end);
         let collection = self.collection.clone();
         let changes = changes.flat_map(move |item| stream::iter(seen(&collection, &options, item)));
         Ok(until_error(stream::iter(initial).chain(changes)).boxed())
+    }
+
+    async fn changes(&self, after: Revision) -> Result<FeedStream> {
+        let changes = self.kv.watch(&Scope::all().prefix(&self.collection.prefix), after, false).await?;
+        let collection = self.collection.clone();
+        let items = changes.flat_map(move |item| stream::iter(fed(&collection, item)));
+        Ok(until_error(items).boxed())
     }
 
     async fn create(&self, key: &Key, object: Object, ttl: Option<Duration>) -> Result<Entry> {
@@ -286,8 +293,11 @@ impl<K: Kv> Pages<'_, K> {
 
 /// Reads a value into an entry of `collection`.
 fn decode(collection: &Collection, path: &str, value: &[u8], revision: Revision) -> Result<Entry> {
-    let below = path.strip_prefix(collection.prefix.as_str()).map_or(path, |below| below.trim_start_matches('/'));
-    Entry::from_stored(collection, Key::parse(below), value, revision)
+    Entry::from_stored(collection, key_of(collection, path), value, revision)
+}
+
+fn key_of(collection: &Collection, path: &str) -> Key {
+    Key::parse(path.strip_prefix(collection.prefix.as_str()).map_or(path, |below| below.trim_start_matches('/')))
 }
 
 /// Upstream: `Preconditions.Check`.
@@ -307,6 +317,22 @@ fn check(preconditions: &Preconditions, path: &str, entry: &Entry) -> Result<()>
         }
     }
     Ok(())
+}
+
+/// What one item of the store's watch is to a cache.
+fn fed(collection: &Collection, item: Result<KvItem>) -> Vec<Result<FeedItem>> {
+    match item {
+        Err(error) => vec![Err(error)],
+        Ok(KvItem::Progress(revision)) => vec![Ok(FeedItem::Progress(revision))],
+        Ok(KvItem::Events(events)) => events.iter().map(|event| feed_item(collection, event)).collect(),
+    }
+}
+
+fn feed_item(collection: &Collection, event: &KvEvent) -> Result<FeedItem> {
+    match &event.value {
+        Some(value) => decode(collection, &event.key, value, event.revision).map(FeedItem::Put),
+        None => Ok(FeedItem::Gone { key: key_of(collection, &event.key), revision: event.revision }),
+    }
 }
 
 /// What one item of the store's watch is to a watcher of objects.
@@ -337,7 +363,7 @@ fn with_token(error: Error, token: Option<&Continue>) -> Error {
 }
 
 /// Ends the stream behind its first error.
-pub(crate) fn until_error(items: impl futures::Stream<Item = Result<WatchItem>> + Send) -> impl futures::Stream<Item = Result<WatchItem>> + Send {
+pub(crate) fn until_error<T: Send>(items: impl futures::Stream<Item = Result<T>> + Send) -> impl futures::Stream<Item = Result<T>> + Send {
     items.scan(false, |failed, item| {
         let ended = std::mem::replace(failed, item.is_err());
         std::future::ready((!ended).then_some(item))

@@ -6,7 +6,7 @@ use std::time::Duration;
 use component::backoff::Backoff;
 use futures::StreamExt as _;
 
-use super::super::{ListOptions, Result, Scope, Storage, WatchItem, WatchOptions, WatchStart};
+use super::super::{FeedItem, ListOptions, Result, Scope, Storage};
 use super::state::Cache;
 
 /// Runs until aborted.
@@ -23,14 +23,13 @@ pub(super) async fn run(inner: Arc<dyn Storage>, cache: Arc<Cache>) {
 
 async fn feed(inner: &dyn Storage, cache: &Cache, backoff: &mut Backoff) -> Result<()> {
     let list = inner.list(&Scope::all(), ListOptions::default()).await?;
-    let start = WatchStart::After(list.revision);
+    let mut items = inner.changes(list.revision).await?;
     cache.replace(list.items, list.revision);
-    let options = WatchOptions { start, bookmarks: true, ..WatchOptions::default() };
-    let mut items = inner.watch(&Scope::all(), options).await?;
     while let Some(item) = items.next().await {
         match item? {
-            WatchItem::Event(event) => cache.apply(event.change()),
-            WatchItem::Bookmark { revision, .. } => cache.progress(revision),
+            FeedItem::Put(entry) => cache.apply(entry.revision(), entry.key().clone(), Some(entry)),
+            FeedItem::Gone { key, revision } => cache.apply(revision, key, None),
+            FeedItem::Progress(revision) => cache.progress(revision),
         }
         backoff.reset();
     }

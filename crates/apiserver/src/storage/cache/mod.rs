@@ -204,6 +204,10 @@ impl Storage for Cached {
         }
     }
 
+    async fn changes(&self, after: Revision) -> Result<FeedStream> {
+        self.inner.changes(after).await
+    }
+
     async fn create(&self, key: &Key, object: Object, ttl: Option<Duration>) -> Result<Entry> {
         self.inner.create(key, object, ttl).await
     }

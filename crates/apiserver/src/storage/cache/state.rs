@@ -102,19 +102,20 @@ impl Cache {
     }
 
     /// Applies a change and tells whom it concerns.
-    pub(super) fn apply(&self, change: &Arc<Change>) {
+    pub(super) fn apply(&self, revision: Revision, key: Key, current: Option<Entry>) {
         let mut state = self.state.write();
         // One revision may hold several changes.
-        let same = state.history.back().is_some_and(|last| last.change.revision() == change.revision());
-        if change.revision() <= state.revision && !same {
+        let same = state.history.back().is_some_and(|last| last.change.revision() == revision);
+        if revision <= state.revision && !same {
             return;
         }
-        match (change.current(), change.previous()) {
-            (Some(entry), _) => state.objects.insert_mut(entry.key().clone(), entry.clone()),
-            (None, Some(entry)) => drop(state.objects.remove_mut(entry.key())),
-            (None, None) => {}
+        let previous = state.objects.get(&key).cloned();
+        let change = &Change::new(revision, current.clone(), previous);
+        match current {
+            Some(entry) => state.objects.insert_mut(key, entry),
+            None => drop(state.objects.remove_mut(&key)),
         }
-        state.revision = change.revision();
+        state.revision = revision;
         let after = state.objects.clone();
         state.history.push_back(Past { change: change.clone(), after });
         if state.history.len() > self.history
@@ -124,7 +125,7 @@ impl Cache {
             state.base = forgotten.after;
         }
         state.dispatch(change);
-        self.shown.send_replace(change.revision());
+        self.shown.send_replace(revision);
     }
 
     /// Nothing happened up to `revision`.

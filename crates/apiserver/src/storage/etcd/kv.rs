@@ -93,13 +93,13 @@ impl Kv for EtcdKv {
         self.write(key, expected, Op::RequestDeleteRange(delete)).await
     }
 
-    async fn watch(&self, prefix: &str, after: Revision) -> Result<KvStream> {
+    async fn watch(&self, prefix: &str, after: Revision, previous: bool) -> Result<KvStream> {
         let create = WatchCreateRequest {
             key: prefix.to_owned().into(),
             range_end: prefix_end(prefix).into(),
             start_revision: signed(after + 1),
             progress_notify: true,
-            prev_kv: true,
+            prev_kv: previous,
             ..WatchCreateRequest::default()
         };
         let following = Following { watcher: self.client.watch(create), progress: self.progress.subscribe(), requested: after };
