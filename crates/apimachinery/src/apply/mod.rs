@@ -3,6 +3,8 @@
 //! [`update`] follows up a change made by other means, [`apply`] makes one. Both see objects in the schema's canonical form, and both
 //! come before admission.
 
+use std::sync::LazyLock;
+
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
@@ -98,7 +100,7 @@ fn conflict_message(conflicts: &[(String, String)]) -> String {
 }
 
 /// Fields nobody manages: the server writes them, or they identify the object.
-fn unmanaged() -> FieldSet {
+static UNMANAGED: LazyLock<FieldSet> = LazyLock::new(|| {
     let names = "name namespace creationTimestamp selfLink uid clusterName generation managedFields resourceVersion";
     let paths: Vec<String> = names
         .split(' ')
@@ -109,7 +111,7 @@ fn unmanaged() -> FieldSet {
             .into_iter()
             .chain(paths.iter().map(String::as_str)),
     )
-}
+});
 
 /// Writes into `new.metadata.managedFields` who manages what after `manager` changed `live` into `new`.
 ///
@@ -177,8 +179,7 @@ fn identity(name: &str, operation: Operation, cx: &Context<'_>) -> Manager {
 
 /// Gives `manager` what changed, and takes it from the others.
 fn follow(managers: &mut Managers, live: &Object, new: &Object, manager: &str, cx: &Context<'_>) {
-    let (old, new) = (unmanaged_meta(live), new.value());
-    let comparison = walk::compare(Type::of(cx.schema), &old, &new).without(cx.ignored);
+    let comparison = walk::compare(Type::of(cx.schema), &live.0, &new.0).without(cx.ignored);
     let manager = identity(manager, Operation::Update, cx);
     let changed = comparison.changed();
     for other in managers.0.keys().cloned().collect::<Vec<_>>() {
@@ -187,7 +188,7 @@ fn follow(managers: &mut Managers, live: &Object, new: &Object, manager: &str, c
         }
         managers.take(&other, &comparison.removed);
     }
-    let own = changed.difference(&unmanaged());
+    let own = changed.difference(&UNMANAGED);
     if !own.is_empty() {
         let managed = managers.0.entry(manager).or_insert_with(|| Managed {
             set: FieldSet::default(),
@@ -200,7 +201,12 @@ fn follow(managers: &mut Managers, live: &Object, new: &Object, manager: &str, c
     managers.cap(MAX_UPDATERS);
 }
 
-/// The object without its managed fields, which are not compared.
+fn members(value: &Value) -> &Map<String, Value> {
+    static NONE: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
+    value.as_object().unwrap_or(&NONE)
+}
+
+/// The object without its managed fields, which no configuration changes.
 fn unmanaged_meta(object: &Object) -> Value {
     let mut object = object.clone();
     if object.meta().contains_key("managedFields") {
@@ -317,12 +323,12 @@ fn apply_once(
         managed.time = last.and_then(|managed| managed.time);
     }
 
-    let comparison = walk::compare(ty, &live_value, &pruned).without(cx.ignored);
+    let comparison = walk::compare(ty, members(&live_value), members(&pruned)).without(cx.ignored);
     let conflicts = take_over(&mut managers, &manager, &comparison, force);
     if !conflicts.is_empty() {
         return Err(Error::Conflicts(conflicts));
     }
-    managers.take(&manager, &unmanaged());
+    managers.take(&manager, &UNMANAGED);
     let mut object = Object::from_value(pruned).unwrap_or_default();
     write(&managers, &mut object);
     Ok(object)
@@ -400,7 +406,7 @@ fn last_applied_fields(live: &Object, cx: &Context<'_>) -> Vec<String> {
         return Vec::new();
     };
     let ty = Type::of(cx.schema);
-    let comparison = walk::compare(ty, &live.value(), &last);
+    let comparison = walk::compare(ty, &live.0, members(&last));
     let same = walk::fields(ty, &last)
         .difference(&comparison.changed())
         .difference(&comparison.removed);

@@ -105,6 +105,13 @@ impl FieldSet {
         }
     }
 
+    /// Puts a set below an element that is not in this one yet, and the element itself if it is a `member`.
+    pub(super) fn attach(&mut self, element: PathElement, member: bool, below: Self) {
+        if member || !below.is_empty() {
+            self.0.insert(element, Entry { member, below });
+        }
+    }
+
     /// Whether the set has no path.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

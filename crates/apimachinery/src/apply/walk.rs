@@ -71,48 +71,39 @@ fn check(ty: Type<'_>, value: &Value, path: &mut Vec<PathElement>, errors: &mut 
 
 /// All fields a value sets, as an applied configuration owns them.
 pub(super) fn fields(ty: Type<'_>, value: &Value) -> FieldSet {
-    let mut set = FieldSet::default();
-    collect(ty, value, &mut Vec::new(), &mut set);
-    set
+    collect(ty, value).1
 }
 
-fn collect(ty: Type<'_>, value: &Value, path: &mut Vec<PathElement>, set: &mut FieldSet) {
+/// Whether the value itself is a field, and the fields below it.
+fn collect(ty: Type<'_>, value: &Value) -> (bool, FieldSet) {
+    let mut below = FieldSet::default();
     match (ty.shape(Some(value)), value) {
-        (Shape::Leaf, _) => set.insert(path.iter().cloned()),
+        (Shape::Leaf, _) => return (true, below),
         (Shape::Map, Value::Object(members)) => {
             for (name, member) in members {
                 let (ty, named) = ty.member_or_deduced(name);
-                path.push(PathElement::Field(name.clone()));
-                collect(ty, member, path, set);
+                let (own, inside) = collect(ty, member);
                 let empty = member.is_null() || member.as_object().is_some_and(Map::is_empty);
-                if empty || !named {
-                    set.insert(path.iter().cloned());
-                }
-                path.pop();
+                below.attach(
+                    PathElement::Field(name.clone()),
+                    own || empty || !named,
+                    inside,
+                );
             }
         }
         (Shape::List(keys), Value::Array(items)) => {
-            let elements: Vec<_> = items
-                .iter()
-                .filter_map(|item| Some((ty.item_element(keys, item).ok()?, item)))
-                .collect();
-            for (element, item) in &elements {
-                path.push(element.clone());
+            for (element, items) in by_element(ty, keys, items) {
                 // Of items that are not told apart only the key is owned.
-                if elements
-                    .iter()
-                    .filter(|(other, _)| other == element)
-                    .count()
-                    == 1
-                {
-                    collect(ty.items(), item, path, set);
-                }
-                set.insert(path.iter().cloned());
-                path.pop();
+                let inside = match items[..] {
+                    [item] => collect(ty.items(), item).1,
+                    _ => FieldSet::default(),
+                };
+                below.attach(element, true, inside);
             }
         }
         _ => {}
     }
+    (false, below)
 }
 
 /// What differs between two values.
@@ -125,7 +116,10 @@ pub(super) struct Comparison {
 
 impl Comparison {
     /// The same without what is at or below `ignored`.
-    pub(super) fn without(&self, ignored: &FieldSet) -> Self {
+    pub(super) fn without(self, ignored: &FieldSet) -> Self {
+        if ignored.is_empty() {
+            return self;
+        }
         Self {
             added: self.added.recursive_difference(ignored),
             modified: self.modified.recursive_difference(ignored),
@@ -136,115 +130,149 @@ impl Comparison {
     pub(super) fn changed(&self) -> FieldSet {
         self.modified.clone().union(&self.added)
     }
+
+    fn attach(&mut self, element: &PathElement, diff: Diff) {
+        let Diff {
+            added,
+            modified,
+            removed,
+            below,
+        } = diff;
+        for (set, own, below) in [
+            (&mut self.added, added, below.added),
+            (&mut self.modified, modified, below.modified),
+            (&mut self.removed, removed, below.removed),
+        ] {
+            if own || !below.is_empty() {
+                set.attach(element.clone(), own, below);
+            }
+        }
+    }
 }
 
-/// Compares two values of one type.
-pub(super) fn compare(ty: Type<'_>, old: &Value, new: &Value) -> Comparison {
-    let mut out = Comparison::default();
-    Comparer {
-        path: Vec::new(),
-        out: &mut out,
+/// What differs at one place and below it.
+#[derive(Default)]
+struct Diff {
+    added: bool,
+    modified: bool,
+    removed: bool,
+    below: Comparison,
+}
+
+/// Compares two objects of one type.
+pub(super) fn compare(
+    ty: Type<'_>,
+    old: &Map<String, Value>,
+    new: &Map<String, Value>,
+) -> Comparison {
+    members(ty, Some(old), Some(new))
+}
+
+fn walk(ty: Type<'_>, old: Option<&Value>, new: Option<&Value>) -> Diff {
+    let decisive = new.filter(|value| !value.is_null()).or(old);
+    let shape = ty.shape(decisive);
+    let same_shape = match (old, new) {
+        (Some(old), Some(new)) if !old.is_null() && !new.is_null() => {
+            ty.shape(Some(old)) == ty.shape(Some(new))
+        }
+        _ => true,
+    };
+    let below = match shape {
+        Shape::Map if same_shape && !(empty(old) && empty(new)) => members(
+            ty,
+            old.and_then(Value::as_object),
+            new.and_then(Value::as_object),
+        ),
+        Shape::List(keys) if !(empty(old) && empty(new)) => items(ty, keys, list(old), list(new)),
+        _ => return leaf(old, new),
+    };
+    Diff {
+        added: old.is_none(),
+        removed: new.is_none(),
+        modified: false,
+        below,
     }
-    .walk(ty, Some(old), Some(new));
+}
+
+fn leaf(old: Option<&Value>, new: Option<&Value>) -> Diff {
+    let (added, removed) = (old.is_none(), new.is_none());
+    Diff {
+        added,
+        removed,
+        modified: !added && !removed && old != new,
+        below: Comparison::default(),
+    }
+}
+
+fn members(
+    ty: Type<'_>,
+    old: Option<&Map<String, Value>>,
+    new: Option<&Map<String, Value>>,
+) -> Comparison {
+    let mut out = Comparison::default();
+    let mut member = |name: &String, old: Option<&Value>, new: Option<&Value>| {
+        if old != new {
+            out.attach(
+                &PathElement::Field(name.clone()),
+                walk(ty.member_or_deduced(name).0, old, new),
+            );
+        }
+    };
+    for (name, value) in new.into_iter().flatten() {
+        member(name, old.and_then(|fields| fields.get(name)), Some(value));
+    }
+    for (name, value) in old.into_iter().flatten() {
+        if new.is_none_or(|fields| !fields.contains_key(name)) {
+            member(name, Some(value), None);
+        }
+    }
     out
 }
 
-struct Comparer<'o> {
-    path: Vec<PathElement>,
-    out: &'o mut Comparison,
-}
-
-impl Comparer<'_> {
-    fn walk(&mut self, ty: Type<'_>, old: Option<&Value>, new: Option<&Value>) {
-        let decisive = new.filter(|value| !value.is_null()).or(old);
-        let shape = ty.shape(decisive);
-        let same_shape = match (old, new) {
-            (Some(old), Some(new)) if !old.is_null() && !new.is_null() => {
-                ty.shape(Some(old)) == ty.shape(Some(new))
-            }
-            _ => true,
-        };
-        match shape {
-            Shape::Map if same_shape && !(empty(old) && empty(new)) => self.members(ty, old, new),
-            Shape::List(keys) if !(empty(old) && empty(new)) => {
-                self.items(ty, keys, list(old), list(new))
-            }
-            _ => return self.leaf(old, new),
-        }
-        match (old, new) {
-            (None, _) => self.out.added.insert(self.path.iter().cloned()),
-            (_, None) => self.out.removed.insert(self.path.iter().cloned()),
-            _ => {}
-        }
-    }
-
-    fn leaf(&mut self, old: Option<&Value>, new: Option<&Value>) {
-        let path = self.path.iter().cloned();
-        match (old, new) {
-            (None, _) => self.out.added.insert(path),
-            (_, None) => self.out.removed.insert(path),
-            (old, new) if old != new => self.out.modified.insert(path),
-            _ => {}
-        }
-    }
-
-    fn members(&mut self, ty: Type<'_>, old: Option<&Value>, new: Option<&Value>) {
-        let (old, new) = (
-            old.and_then(Value::as_object),
-            new.and_then(Value::as_object),
-        );
-        let names: BTreeSet<&String> = old.into_iter().chain(new).flat_map(Map::keys).collect();
-        for name in names {
-            let (old, new) = (
-                old.and_then(|fields| fields.get(name)),
-                new.and_then(|fields| fields.get(name)),
-            );
-            if old == new {
-                continue;
-            }
-            self.path.push(PathElement::Field(name.clone()));
-            self.walk(ty.member_or_deduced(name).0, old, new);
-            self.path.pop();
-        }
-    }
-
-    fn items(&mut self, ty: Type<'_>, keys: &[String], old: &[Value], new: &[Value]) {
-        let (old, new) = (by_element(ty, keys, old), by_element(ty, keys, new));
-        let elements: BTreeSet<&PathElement> = old.keys().chain(new.keys()).collect();
-        let none = Vec::new();
-        for element in elements {
-            self.path.push(element.clone());
-            self.item(
+fn items(ty: Type<'_>, keys: &[String], old: &[Value], new: &[Value]) -> Comparison {
+    let (old, new) = (by_element(ty, keys, old), by_element(ty, keys, new));
+    let elements: BTreeSet<&PathElement> = old.keys().chain(new.keys()).collect();
+    let none = Vec::new();
+    let mut out = Comparison::default();
+    for element in elements {
+        out.attach(
+            element,
+            item(
                 ty,
                 old.get(element).unwrap_or(&none),
                 new.get(element).unwrap_or(&none),
-            );
-            self.path.pop();
-        }
+            ),
+        );
     }
+    out
+}
 
-    /// Compares the items of one key. Several of them count as one value.
-    fn item(&mut self, ty: Type<'_>, old: &[&Value], new: &[&Value]) {
-        match (old, new) {
-            ([] | [_], [] | [_]) => {
-                self.walk(ty.items(), old.first().copied(), new.first().copied())
+/// Compares the items of one key. Several of them count as one value.
+fn item(ty: Type<'_>, old: &[&Value], new: &[&Value]) -> Diff {
+    match (old, new) {
+        ([] | [_], [] | [_]) => walk(ty.items(), old.first().copied(), new.first().copied()),
+        ([_, _, ..], [_, _, ..]) => Diff {
+            modified: old != new,
+            ..Diff::default()
+        },
+        ([_, _, ..], _) => {
+            let diff = new
+                .first()
+                .map(|new| walk(ty.items(), None, Some(new)))
+                .unwrap_or_default();
+            Diff {
+                removed: true,
+                ..diff
             }
-            ([_, _, ..], [_, _, ..]) => {
-                if old != new {
-                    self.out.modified.insert(self.path.iter().cloned());
-                }
-            }
-            ([_, _, ..], _) => {
-                if let Some(new) = new.first() {
-                    self.walk(ty.items(), None, Some(new));
-                }
-                self.out.removed.insert(self.path.iter().cloned());
-            }
-            _ => {
-                if let Some(old) = old.first() {
-                    self.walk(ty.items(), Some(old), None);
-                }
-                self.out.added.insert(self.path.iter().cloned());
+        }
+        _ => {
+            let diff = old
+                .first()
+                .map(|old| walk(ty.items(), Some(old), None))
+                .unwrap_or_default();
+            Diff {
+                added: true,
+                ..diff
             }
         }
     }
