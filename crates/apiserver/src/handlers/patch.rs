@@ -5,7 +5,7 @@ use std::sync::Arc;
 use apimachinery::{
     Object,
     field::{Error, Path},
-    gvk::GroupKind,
+    gvk::{GroupKind, GroupVersionKind},
     patch::{self, Patched, print},
     status::Status,
 };
@@ -20,9 +20,11 @@ use crate::{
     registry::{
         catalog::Served,
         codec::{self, Expect, complain},
+        definition,
         store::{Change, View},
     },
     request::RequestContext,
+    schema::Definitions,
 };
 
 pub(super) async fn serve(ask: Ask) -> Result<Response, Status> {
@@ -93,11 +95,20 @@ pub(super) fn patched(ctx: &RequestContext, expect: &Expect<'_>, kind: Kind, doc
     Ok(codec::finish(expect, decoded.value))
 }
 
+/// Upstream reads the outcome as whatever it says it is; only then is it found to be of another kind.
 fn check_type(expect: &Expect<'_>, value: &Value) -> Result<(), String> {
-    let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
-    let (api_version, kind) = (text("apiVersion"), text("kind"));
-    let wrong = (!kind.is_empty() && kind != expect.gvk.kind) || (!api_version.is_empty() && api_version != expect.gvk.api_version());
-    if wrong { Err(codec::unregistered(expect, api_version, kind)) } else { Ok(()) }
+    let text = |key: &str| value.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let api_version = text("apiVersion").map_or_else(|| expect.gvk.api_version(), str::to_owned);
+    let gvk = GroupVersionKind::from_api_version(&api_version, text("kind").unwrap_or(&expect.gvk.kind)).map_err(|e| e.to_string())?;
+    if gvk == expect.gvk {
+        return Ok(());
+    }
+    let Some(schema) = Definitions::builtin().get(&definition(&gvk.group, &gvk.version, &gvk.kind)) else {
+        let scheme = "pkg/api/legacyscheme/scheme.go:30";
+        return Err(format!("no kind {:?} is registered for version {api_version:?} in scheme {scheme:?}", gvk.kind));
+    };
+    schema.decode_value(value).map_err(|e| e.to_string())?;
+    Err(codec::unregistered(expect, &api_version, &gvk.kind))
 }
 
 /// A patch of the stored object.
