@@ -58,14 +58,32 @@ pub async fn serve<S, B>(
     B::Data: Send,
     B::Error: Into<BoxError>,
 {
+    serve_streams(listener, tls, service, shutdown, drain, MAX_STREAMS).await;
+}
+
+/// [`serve`] with another limit on the streams of one HTTP/2 connection.
+pub async fn serve_streams<S, B>(
+    listener: TcpListener,
+    tls: Option<Arc<ReloadingServerConfig>>,
+    service: S,
+    shutdown: Shutdown,
+    drain: Duration,
+    streams: u32,
+) where
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
+    S::Future: Send + 'static,
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<BoxError>,
+{
     let graceful = GracefulShutdown::new();
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     while let Some((stream, addr, place)) = accept(&listener, &places, &shutdown).await {
         let (tls, service, watcher) = (tls.clone(), service.clone(), graceful.watcher());
         tokio::spawn(async move {
             let served = match tls {
-                Some(tls) => serve_tls(stream, addr, &tls, service, watcher).await,
-                None => serve_stream(stream, Peer { addr, certs: Arc::new([]) }, service, watcher).await,
+                Some(tls) => serve_tls(stream, addr, &tls, service, watcher, streams).await,
+                None => serve_stream(stream, Peer { addr, certs: Arc::new([]) }, service, watcher, streams).await,
             };
             if let Err(error) = served {
                 tracing::debug!(peer = %addr, %error, "connection ended");
@@ -109,6 +127,7 @@ async fn serve_tls<S, B>(
     tls: &ReloadingServerConfig,
     service: S,
     watcher: Watcher,
+    streams: u32,
 ) -> Result<(), BoxError>
 where
     S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
@@ -121,10 +140,16 @@ where
     let stream = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await??;
     let certs = stream.get_ref().1.peer_certificates().unwrap_or_default();
     let certs = certs.iter().map(|certificate| certificate.clone().into_owned()).collect();
-    serve_stream(stream, Peer { addr, certs }, service, watcher).await
+    serve_stream(stream, Peer { addr, certs }, service, watcher, streams).await
 }
 
-async fn serve_stream<I, S, B>(stream: I, peer: Peer, service: S, watcher: Watcher) -> Result<(), BoxError>
+async fn serve_stream<I, S, B>(
+    stream: I,
+    peer: Peer,
+    service: S,
+    watcher: Watcher,
+    streams: u32,
+) -> Result<(), BoxError>
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
@@ -139,7 +164,7 @@ where
     });
     let mut builder = Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
-    builder.http2().timer(TokioTimer::new()).max_concurrent_streams(MAX_STREAMS).keep_alive_interval(KEEP_ALIVE);
+    builder.http2().timer(TokioTimer::new()).max_concurrent_streams(streams).keep_alive_interval(KEEP_ALIVE);
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
     watcher.watch(connection).await
 }

@@ -155,7 +155,7 @@ impl Listening {
         let Self { sockets, tls } = self;
         let serve = |(socket, url): (TcpListener, Url)| {
             let tls = tls.clone().filter(|_| url.tls);
-            tokio::spawn(serve::serve(socket, tls, routes.clone(), stop.clone(), drain))
+            tokio::spawn(serve::serve_streams(socket, tls, routes.clone(), stop.clone(), drain, u32::MAX))
         };
         sockets.into_iter().map(serve).collect()
     }
