@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use apimachinery::status::Status;
+use apimachinery::{
+    apply::{self, Context, FieldSet},
+    status::Status,
+};
 use axum::response::Response;
 use http::Method;
 
@@ -55,10 +58,13 @@ async fn call(mut ask: Ask, connect: Arc<dyn Connect>, body: Option<BodyType>) -
     if takes_body && let Some((gvk, definition)) = body {
         let schema = schema::builtin(&definition);
         let strategy = (ask.ctx.info.subresource.is_empty()).then(|| ask.served.resource.strategy.clone());
-        let mut object = ask.object(&Expect { gvk, schema: &schema, strategy: strategy.as_deref() }).await?;
+        let expect = Expect { gvk, schema: &schema, strategy: strategy.as_deref() };
+        let mut object = ask.object(&expect).await?;
         if !ask.ctx.namespace().is_empty() {
             match_namespace(ask.served.resource.namespaced, ask.ctx.namespace(), &mut object)?;
         }
+        let cx = Context { schema: &schema, gvk: &expect.gvk, subresource: &ask.ctx.info.subresource, ignored: &FieldSet::default(), now: ask.ctx.now };
+        apply::update(&apply::empty(&cx), &mut object, &ask.ctx.field_manager, &cx);
         attributes.object = Some(object);
     }
     if takes_body || connect.raw() {

@@ -23,6 +23,7 @@ const GROUP: &str = "impersonate-group";
 const UID: &str = "impersonate-uid";
 const EXTRA: &str = "impersonate-extra-";
 const ACCOUNT: &str = "system:serviceaccount:";
+const NODE: &str = "system:node:";
 
 pub(super) async fn layer(State(server): State<Arc<Server>>, mut request: Request, next: Next) -> Response {
     let wanted = match wanted(request.headers()) {
@@ -31,11 +32,12 @@ pub(super) async fn layer(State(server): State<Arc<Server>>, mut request: Reques
         Err(status) => return status_response(Negotiated::PLAIN, &status),
     };
     let caller = request.extensions().get::<UserInfo>().cloned().unwrap_or_else(UserInfo::anonymous);
-    for info in questions(&wanted) {
-        let decision = server.authorizer.authorize(&Attributes { user: &caller, info: &info }).await;
-        if let Decision::Deny(reason) | Decision::NoOpinion(reason) = decision {
-            return status_response(Negotiated::PLAIN, &forbidden(&caller, &info, &reason));
-        }
+    let target = request.extensions().get::<RequestInfo>().cloned().unwrap_or_default();
+    // Either the right to act as them for this very request, or the old one to act as them at all.
+    if let Err(refused) = allowed(&server, &caller, constrained_questions(&wanted, &target)).await
+        && allowed(&server, &caller, questions(&wanted)).await.is_err()
+    {
+        return status_response(Negotiated::PLAIN, &refused);
     }
     tracing::debug!(caller = caller.name, user = wanted.name, "impersonation");
     request.extensions_mut().insert(complete(wanted));
@@ -43,6 +45,17 @@ pub(super) async fn layer(State(server): State<Arc<Server>>, mut request: Reques
     let names: Vec<_> = headers.keys().filter(|n| n.as_str().starts_with("impersonate-")).cloned().collect();
     names.iter().for_each(|name| drop(headers.remove(name)));
     next.run(request).await
+}
+
+/// Whether the caller may do all of this; else the answer to the first thing it may not.
+async fn allowed(server: &Server, caller: &UserInfo, asked: Vec<RequestInfo>) -> Result<(), Status> {
+    for info in asked {
+        let decision = server.authorizer.authorize(&Attributes { user: caller, info: &info }).await;
+        if let Decision::Deny(reason) | Decision::NoOpinion(reason) = decision {
+            return Err(forbidden(caller, &info, &reason));
+        }
+    }
+    Ok(())
 }
 
 /// Whom the headers name. Errors: 400 where they name groups or more, but no user.
@@ -65,16 +78,25 @@ fn wanted(headers: &HeaderMap) -> Result<Option<UserInfo>, Status> {
         return Ok(None);
     }
     if user.name.is_empty() {
-        return Err(Status::internal("requested impersonation without impersonating a user"));
+        return Err(Status::bad_request(format!("requested {} without impersonating a user name", printed(&user))));
     }
     Ok(Some(user))
 }
 
-/// What the caller must be allowed for it.
-fn questions(user: &UserInfo) -> Vec<RequestInfo> {
-    let ask = |group: &str, resource: &str, subresource: &str, namespace: &str, name: &str| RequestInfo {
+/// The user as upstream's message prints it.
+fn printed(user: &UserInfo) -> String {
+    let list = |items: &[String]| items.iter().map(|i| format!("{i:?}")).collect::<Vec<_>>().join(", ");
+    let groups = if user.groups.is_empty() { "[]string(nil)".to_owned() } else { format!("[]string{{{}}}", list(&user.groups)) };
+    let extra = user.extra.iter().map(|(key, values)| format!("{key:?}:[]string{{{}}}", list(values))).collect::<Vec<_>>().join(", ");
+    let extra = if extra.is_empty() { "map[string][]string(nil)".to_owned() } else { format!("map[string][]string{{{extra}}}") };
+    format!("&user.DefaultInfo{{Name:{:?}, UID:{:?}, Groups:{groups}, Extra:{extra}}}", user.name, user.uid)
+}
+
+/// A question about something to be impersonated.
+fn ask(verb: &'static str, (group, resource, subresource): (&str, &str, &str), namespace: &str, name: &str) -> RequestInfo {
+    RequestInfo {
         is_resource: true,
-        verb: "impersonate",
+        verb,
         group: group.into(),
         version: "v1".into(),
         resource: resource.into(),
@@ -82,17 +104,79 @@ fn questions(user: &UserInfo) -> Vec<RequestInfo> {
         namespace: namespace.into(),
         name: name.into(),
         ..RequestInfo::default()
+    }
+}
+
+const AUTHENTICATION: &str = "authentication.k8s.io";
+
+/// What must be allowed to act as the user in this one request: the request itself, and each part of the user.
+fn constrained_questions(user: &UserInfo, target: &RequestInfo) -> Vec<RequestInfo> {
+    let account = user.name.strip_prefix(ACCOUNT).and_then(|rest| rest.split_once(':'));
+    let node = user.name.strip_prefix(NODE);
+    let (mode, who) = match (account, node) {
+        (Some((namespace, name)), _) => ("serviceaccount", ask(verbs::SERVICE_ACCOUNT, (AUTHENTICATION, "serviceaccounts", ""), namespace, name)),
+        (_, Some(name)) => ("arbitrary-node", ask(verbs::ARBITRARY_NODE, (AUTHENTICATION, "nodes", ""), "", name)),
+        _ => ("user-info", ask(verbs::USER_INFO, (AUTHENTICATION, "users", ""), "", &user.name)),
     };
+    let mut asked = vec![RequestInfo { verb: verbs::on(mode, target.verb), ..target.clone() }, who];
+    if mode == "user-info" {
+        asked.extend(user.groups.iter().map(|g| ask(verbs::USER_INFO, (AUTHENTICATION, "groups", ""), "", g)));
+        for (key, values) in &user.extra {
+            asked.extend(values.iter().map(|v| ask(verbs::USER_INFO, (AUTHENTICATION, "userextras", key), "", v)));
+        }
+        if !user.uid.is_empty() {
+            asked.push(ask(verbs::USER_INFO, (AUTHENTICATION, "uids", ""), "", &user.uid));
+        }
+    }
+    asked
+}
+
+/// The verbs of constrained impersonation.
+mod verbs {
+    pub(super) const USER_INFO: &str = "impersonate:user-info";
+    pub(super) const SERVICE_ACCOUNT: &str = "impersonate:serviceaccount";
+    pub(super) const ARBITRARY_NODE: &str = "impersonate:arbitrary-node";
+
+    /// The verb of a request as one on behalf of somebody; other verbs belong to paths that no rule names.
+    macro_rules! on {
+        ($mode:literal, $verb:expr) => {
+            match $verb {
+                "get" => concat!("impersonate-on:", $mode, ":get"),
+                "list" => concat!("impersonate-on:", $mode, ":list"),
+                "watch" => concat!("impersonate-on:", $mode, ":watch"),
+                "create" => concat!("impersonate-on:", $mode, ":create"),
+                "update" => concat!("impersonate-on:", $mode, ":update"),
+                "patch" => concat!("impersonate-on:", $mode, ":patch"),
+                "delete" => concat!("impersonate-on:", $mode, ":delete"),
+                "deletecollection" => concat!("impersonate-on:", $mode, ":deletecollection"),
+                _ => concat!("impersonate-on:", $mode, ":other"),
+            }
+        };
+    }
+
+    /// The verb that allows a request with `verb` on behalf of somebody of that kind.
+    pub(super) fn on(mode: &str, verb: &str) -> &'static str {
+        match mode {
+            "serviceaccount" => on!("serviceaccount", verb),
+            "arbitrary-node" => on!("arbitrary-node", verb),
+            _ => on!("user-info", verb),
+        }
+    }
+}
+
+/// What must be allowed to act as the user in any request.
+fn questions(user: &UserInfo) -> Vec<RequestInfo> {
+    let ask = |group: &str, resource: &str, subresource: &str, namespace: &str, name: &str| ask("impersonate", (group, resource, subresource), namespace, name);
     let mut asked = vec![match user.name.strip_prefix(ACCOUNT).and_then(|rest| rest.split_once(':')) {
         Some((namespace, name)) => ask("", "serviceaccounts", "", namespace, name),
         None => ask("", "users", "", "", &user.name),
     }];
     asked.extend(user.groups.iter().map(|g| ask("", "groups", "", "", g)));
     for (key, values) in &user.extra {
-        asked.extend(values.iter().map(|v| ask("authentication.k8s.io", "userextras", key, "", v)));
+        asked.extend(values.iter().map(|v| ask(AUTHENTICATION, "userextras", key, "", v)));
     }
     if !user.uid.is_empty() {
-        asked.push(ask("authentication.k8s.io", "uids", "", "", &user.uid));
+        asked.push(ask(AUTHENTICATION, "uids", "", "", &user.uid));
     }
     asked
 }
@@ -134,6 +218,14 @@ mod tests {
         let user = wanted(&headers(&[(USER, "system:serviceaccount:a:b")])).unwrap().unwrap();
         assert_eq!((&*questions(&user)[0].resource, &*questions(&user)[0].namespace), ("serviceaccounts", "a"));
         assert!(complete(user).in_group("system:serviceaccounts:a"));
+    }
+
+    #[test]
+    fn acting_as_a_node_for_one_request_needs_a_right_for_that_request() {
+        let user = wanted(&headers(&[(USER, "system:node:n1")])).unwrap().unwrap();
+        let target = RequestInfo::parse(&http::Method::GET, "/api/v1/namespaces/a/configmaps", "");
+        let asked: Vec<_> = constrained_questions(&user, &target).into_iter().map(|i| format!("{} {}", i.verb, i.resource)).collect();
+        assert_eq!(asked, ["impersonate-on:arbitrary-node:list configmaps", "impersonate:arbitrary-node nodes"]);
     }
 
     #[test]

@@ -22,6 +22,10 @@ pub(crate) struct Deployment;
 
 #[async_trait]
 impl Strategy for Deployment {
+    fn prepare_for_status_update(&self, _ctx: &RequestContext, obj: &mut Object, old: &Object) {
+        obj.set_labels(old.labels());
+    }
+
     fn default(&self, obj: &mut Object) {
         let spec = ensure_object(&mut obj.0, "spec");
         for (key, value) in [("replicas", 1), ("revisionHistoryLimit", 10), ("progressDeadlineSeconds", 600)] {

@@ -169,9 +169,9 @@ impl Store {
         self.check_changed(attempt, &mut obj, &old).await?;
         attributes.object = Some(obj.clone());
         self.hub.admission.validate(ctx, &attributes).await?;
-        if obj.deletion_timestamp().is_some()
+        if old.deletion_timestamp().is_some()
             && obj.finalizers().is_empty()
-            && obj.deletion_grace_period_seconds() == Some(0)
+            && old.deletion_grace_period_seconds().is_none_or(|seconds| seconds == 0)
             && !self.served.resource.strategy.holds_deletion(&obj)
         {
             *attempt.last.lock() = obj;

@@ -169,6 +169,7 @@ fn answer(mut request: Object, account: &Object, seconds: i64, token: String, ct
     let meta = request.meta_mut();
     meta.insert("name".into(), account.name().into());
     meta.insert("namespace".into(), account.namespace().into());
+    meta.insert("uid".into(), uuid::Uuid::new_v4().to_string().into());
     meta.insert("creationTimestamp".into(), time::format_rfc3339_seconds(ctx.now).into());
     if let Some(spec) = object(&mut request.0, "spec") {
         spec.insert("expirationSeconds".into(), seconds.into());
