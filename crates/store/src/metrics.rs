@@ -37,16 +37,16 @@ impl Metrics {
     pub(crate) fn register(registry: &Registry) -> Self {
         let metrics = Self::new();
         let counters: [(&str, &str, &Counter); 3] = [
-            ("etcd_server_proposals_failed", "The total number of failed proposals seen.", &metrics.proposals_failed),
-            ("etcd_server_read_indexes_failed", "The total number of failed read indexes seen.", &metrics.read_indexes_failed),
-            ("etcd_server_leader_changes_seen", "The number of leader changes seen.", &metrics.leader_changes),
+            ("etcd_server_proposals_failed", "The total number of failed proposals seen", &metrics.proposals_failed),
+            ("etcd_server_read_indexes_failed", "The total number of failed read indexes seen", &metrics.read_indexes_failed),
+            ("etcd_server_leader_changes_seen", "The number of leader changes seen", &metrics.leader_changes),
         ];
         for (name, help, counter) in counters {
             registry.register(name, help, counter.clone());
         }
-        let help = "The latency distributions of fsync called by WAL.";
+        let help = "The latency distributions of fsync called by WAL";
         registry.register("etcd_disk_wal_fsync_duration_seconds", help, metrics.wal_fsync.clone());
-        let help = "The latency distributions of commit called by backend.";
+        let help = "The latency distributions of commit called by backend";
         registry.register("etcd_disk_backend_commit_duration_seconds", help, metrics.backend_commit.clone());
         metrics
     }
@@ -78,7 +78,7 @@ impl Metrics {
 /// Registers what is read at each scrape.
 pub(crate) fn register_gauges(registry: &Registry, node: &RaftNode, quota: Option<u64>) {
     let id = format!("{:x}", node.identity().member_id);
-    register_label(registry, "etcd_server_id", "Server or member ID in hexadecimal format. 1 for 'server_id' label with current ID.", "server_id", id);
+    register_label(registry, "etcd_server_id", "Server or member ID in hexadecimal format. 1 for 'server_id' label with current ID", "server_id", id);
     let node = node.clone();
     registry.register_collector(Box::new(Sampler(Arc::new(move || sample(&node, quota)))));
 }
@@ -88,16 +88,16 @@ fn sample(node: &RaftNode, quota: Option<u64>) -> Vec<Sample> {
     let flag = |value| f64::from(u8::from(value));
     let size = node.state().database().size().unwrap_or_default() as f64;
     vec![
-        ("etcd_server_has_leader", "Whether or not a leader exists. 1 is existence, 0 is not.", flag(progress.leader != 0)),
-        ("etcd_server_is_leader", "Whether or not this member is a leader. 1 if is, 0 otherwise.", flag(progress.leads)),
-        ("etcd_server_is_learner", "Whether or not this member is a learner. 1 if is, 0 otherwise.", flag(progress.learner)),
-        ("etcd_server_proposals_committed_total", "The total number of consensus proposals committed.", progress.committed as f64),
-        ("etcd_server_proposals_applied_total", "The total number of consensus proposals applied.", progress.applied as f64),
-        ("etcd_server_proposals_pending", "The current number of pending proposals to commit.", progress.pending as f64),
-        ("etcd_server_quota_backend_bytes", "Current backend storage quota size in bytes.", quota.unwrap_or_default() as f64),
-        ("etcd_mvcc_db_total_size_in_bytes", "Total size of the underlying database physically allocated in bytes.", size),
-        ("etcd_mvcc_db_total_size_in_use_in_bytes", "Total size of the underlying database logically in use in bytes.", size),
-        ("etcd_debugging_mvcc_current_revision", "The current revision of store.", node.state().revision() as f64),
+        ("etcd_server_has_leader", "Whether or not a leader exists. 1 is existence, 0 is not", flag(progress.leader != 0)),
+        ("etcd_server_is_leader", "Whether or not this member is a leader. 1 if is, 0 otherwise", flag(progress.leads)),
+        ("etcd_server_is_learner", "Whether or not this member is a learner. 1 if is, 0 otherwise", flag(progress.learner)),
+        ("etcd_server_proposals_committed_total", "The total number of consensus proposals committed", progress.committed as f64),
+        ("etcd_server_proposals_applied_total", "The total number of consensus proposals applied", progress.applied as f64),
+        ("etcd_server_proposals_pending", "The current number of pending proposals to commit", progress.pending as f64),
+        ("etcd_server_quota_backend_bytes", "Current backend storage quota size in bytes", quota.unwrap_or_default() as f64),
+        ("etcd_mvcc_db_total_size_in_bytes", "Total size of the underlying database physically allocated in bytes", size),
+        ("etcd_mvcc_db_total_size_in_use_in_bytes", "Total size of the underlying database logically in use in bytes", size),
+        ("etcd_debugging_mvcc_current_revision", "The current revision of store", node.state().revision() as f64),
     ]
 }
 

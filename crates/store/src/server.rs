@@ -93,8 +93,9 @@ impl Server {
     pub async fn run(self, shutdown: Shutdown) -> anyhow::Result<()> {
         let Self { config, node, registry, clients, peers, metrics, advertised } = self;
         let stop = shutdown.child_token();
+        let calls = rpc::Calls::register(&registry);
         let web = http::router(node.clone(), registry);
-        let services = rpc::router(&node, &config).merge(web.clone());
+        let services = rpc::router(&node, &config, calls).merge(web.clone());
         let peer_routes = node.peer_router().merge(web.clone());
         let serving = [(clients, services, DRAIN), (peers, peer_routes, PEER_DRAIN), (metrics, web, DRAIN)];
         let serving = serving.into_iter().flat_map(|(listening, routes, drain)| listening.serve(routes, &stop, drain));
@@ -193,7 +194,7 @@ fn registry() -> (Arc<Registry>, Metrics) {
     let registry = Registry::new();
     let metrics = Metrics::register(&registry);
     let label = |name, help, label, value: &str| metrics::register_label(&registry, name, help, label, value.into());
-    label("etcd_server_version", "Which version is running. 1 for 'server_version' label with current version.", "server_version", ETCD_VERSION);
+    label("etcd_server_version", "Which version is running. 1 for 'server_version' label with current version", "server_version", ETCD_VERSION);
     label("etcd_cluster_version", "Which version is running. 1 for 'cluster_version' label with current cluster version", "cluster_version", "3.6");
     debug_assert!(ETCD_CLUSTER_VERSION.starts_with("3.6"));
     (Arc::new(registry), metrics)

@@ -399,15 +399,16 @@ fn open(directory: &Path) -> Result<(Arc<dyn Database>, Arc<Home>), Error> {
     Ok((Arc::new(raft), Arc::new(home)))
 }
 
-/// etcd's timings in openraft's terms: a follower campaigns between one and two election timeouts after it last
-/// heard from a leader (its lease, then a random part), and grants nobody a vote within one.
+/// etcd's timings in openraft's terms: a follower campaigns between one and a half and two election timeouts after it
+/// last heard from a leader (its lease, then a random part), and grants nobody a vote within one. The shortest random
+/// part is also how long a candidate waits for a vote, which the voter has to sync.
 fn config(options: &Options) -> Result<openraft::Config, openraft::ConfigError> {
     let election = options.election_timeout.as_millis() as u64;
     let heartbeat = options.heartbeat.as_millis() as u64;
     let config = openraft::Config {
         cluster_name: "store".into(),
         heartbeat_interval: heartbeat,
-        election_timeout_min: (election / 4).max(heartbeat + 1),
+        election_timeout_min: (election / 2).max(heartbeat + 1),
         election_timeout_max: election,
         enable_pre_vote: Some(true),
         // A restarted leader has to be elected again: only then does it know what was committed without it.

@@ -3,6 +3,7 @@
 pub mod check;
 mod cluster;
 mod convert;
+mod count;
 pub mod kv;
 pub mod layers;
 pub mod lease;
@@ -14,6 +15,7 @@ pub mod watch;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use count::Calls;
 pub(crate) use router::{background, router};
 
 use crate::{

@@ -11,7 +11,7 @@ use etcd::etcdserverpb::{
 use tokio::{task::JoinSet, time::sleep};
 use tonic::service::{Routes, interceptor::InterceptedService};
 
-use super::{Context, Limits, cluster::Cluster, layers, lease::min_ttl, maintenance::Maintenance, quota};
+use super::{Calls, Context, Limits, cluster::Cluster, count, layers, lease::min_ttl, maintenance::Maintenance, quota};
 use crate::{
     command::{Command, MemberAttributes},
     compactor,
@@ -28,7 +28,7 @@ const OVERHEAD: usize = 512 * 1024;
 const PUBLISH_AGAIN: Duration = Duration::from_secs(1);
 
 /// The services, on one router.
-pub(crate) fn router(raft: &RaftNode, config: &Config) -> axum::Router {
+pub(crate) fn router(raft: &RaftNode, config: &Config, calls: Calls) -> axum::Router {
     let node: Arc<dyn Node> = Arc::new(raft.clone());
     let limits = Limits {
         txn_ops: config.max_txn_ops,
@@ -54,7 +54,8 @@ pub(crate) fn router(raft: &RaftNode, config: &Config) -> axum::Router {
         .add_service(guarded!(LeaseServer::new(context)))
         .add_service(guarded!(ClusterServer::new(cluster)))
         .add_service(guarded!(MaintenanceServer::new(maintenance)));
-    routes.routes().prepare().into_axum_router()
+    let counted = axum::middleware::from_fn_with_state(calls, count::count);
+    routes.routes().prepare().into_axum_router().layer(counted)
 }
 
 /// Starts what goes on beside requests: leases that end, removal of what compaction gave up, telling the others

@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use etcd::etcdserverpb::{MoveLeaderRequest, maintenance_client::MaintenanceClient};
 use tokio::task::JoinHandle;
 use tonic::Code;
 
@@ -154,4 +155,29 @@ async fn a_follower_too_far_behind_gets_a_snapshot() {
     assert_eq!(get(&mut cluster.members[late].kv(), &last).await.unwrap(), Some((number - 1).to_string()));
     assert!(cluster.members[late].logged().contains("installed a snapshot"));
     put(&mut cluster.members[late].kv(), "through the late one", "1").await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_leadership_moves_on_request_and_at_a_clean_stop() {
+    let mut cluster = Cluster::start(3).await;
+    let leader = cluster.leader().await;
+    let heir = (leader + 1) % 3;
+    let target_id = cluster.members[heir].status().await.unwrap().header.unwrap().member_id;
+    // On a slow disk the election may fail, and someone else lead then.
+    let move_it = async || {
+        let leader = cluster.leader().await;
+        let mut maintenance = MaintenanceClient::new(cluster.members[leader].channel());
+        maintenance.move_leader(MoveLeaderRequest { target_id }).await.ok().filter(|_| leader != heir)
+    };
+    eventually("the leadership is moved", move_it).await;
+    assert_eq!(cluster.leader().await, heir);
+    let mut maintenance = MaintenanceClient::new(cluster.members[leader].channel());
+    let refused = maintenance.move_leader(MoveLeaderRequest { target_id }).await.unwrap_err();
+    assert_eq!(refused.message(), "etcdserver: not leader");
+    let writer = Writer::start(&cluster.members[leader]);
+    written(&cluster.members[leader], "w20").await;
+    assert!(cluster.members[heir].terminate().success());
+    written(&cluster.members[leader], "w100").await;
+    let (_, longest) = writer.stop().await;
+    assert!(longest <= Duration::from_secs(3), "a planned stop paused writes for {longest:?}");
 }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs, unreachable_pub)]
 
 mod chaos;
+mod disk;
 mod failover;
 mod flags;
 mod single;

@@ -109,8 +109,20 @@ impl Cluster {
 
 impl Member {
     pub fn start(&mut self) {
+        self.start_as(Command::new(env!("CARGO_BIN_EXE_store")));
+    }
+
+    /// Starts on a disk that refuses files above a size.
+    pub fn start_with_largest_file(&mut self, kib: u64) {
+        let mut shell = Command::new("sh");
+        let script = format!("trap '' XFSZ; ulimit -f {}; exec \"$0\" \"$@\"", kib * 2);
+        shell.args(["-c", &script, env!("CARGO_BIN_EXE_store")]);
+        self.start_as(shell);
+    }
+
+    fn start_as(&mut self, mut command: Command) {
         let log = File::options().create(true).append(true).open(&self.log).unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_store"))
+        let child = command
             .args(&self.flags)
             .env_remove("RUST_LOG")
             .stdout(Stdio::null())
