@@ -95,7 +95,7 @@ async fn run(
 }
 
 fn answer(request: Request, synced: &io::Result<()>, hardened: &watch::Sender<Hardened>) {
-    let result = || synced.as_ref().map(|()| ()).map_err(|e| io::Error::new(e.kind(), e.to_string()));
+    let result = || synced.as_ref().copied().map_err(|e| io::Error::new(e.kind(), e.to_string()));
     let value = |upto| synced.as_ref().map(|()| upto).map_err(ToString::to_string);
     match request {
         Request::Append(upto, callback) => {
