@@ -68,7 +68,7 @@ impl<'a> At<'a> {
     }
 
     /// Number of elements of a list or map; 0 otherwise.
-    pub(crate) fn len(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         match self.value {
             Value::Array(list) => list.len(),
             Value::Object(map) => map.len(),
@@ -78,7 +78,7 @@ impl<'a> At<'a> {
 
     /// True for absent, null, `""`, `[]` and `{}`.
     pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0 && self.str().is_empty()
+        self.size() == 0 && self.str().is_empty()
     }
 
     /// The string, or `""`.

@@ -52,11 +52,6 @@ pub(crate) fn shortened(texts: &[String], max: usize) -> String {
     }
 }
 
-/// An instant of the object as the table's `date` columns carry it.
-pub(crate) fn created(obj: &Object) -> Value {
-    obj.pointer("/metadata/creationTimestamp").cloned().unwrap_or(Value::Null)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

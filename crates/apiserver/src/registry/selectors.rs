@@ -21,9 +21,9 @@ pub(crate) fn label_selector(selector: &At<'_>, errs: &mut ErrorList) {
 fn label_requirement(term: &At<'_>, errs: &mut ErrorList) {
     let (operator, values) = (term.get("operator"), term.get("values"));
     match operator.str() {
-        "In" | "NotIn" if values.len() == 0 => errs.push(values.required(NEED_VALUES)),
+        "In" | "NotIn" if values.size() == 0 => errs.push(values.required(NEED_VALUES)),
         "In" | "NotIn" => {}
-        "Exists" | "DoesNotExist" if values.len() > 0 => errs.push(values.forbidden(NO_VALUES)),
+        "Exists" | "DoesNotExist" if values.size() > 0 => errs.push(values.forbidden(NO_VALUES)),
         "Exists" | "DoesNotExist" => {}
         other => errs.push(Error::invalid(&operator.path, other, BAD_OPERATOR)),
     }
@@ -36,7 +36,7 @@ fn label_requirement(term: &At<'_>, errs: &mut ErrorList) {
 /// A `v1.NodeSelector`.
 pub(crate) fn node_selector(selector: &At<'_>, errs: &mut ErrorList) {
     let terms = selector.get("nodeSelectorTerms");
-    if terms.len() == 0 {
+    if terms.size() == 0 {
         errs.push(terms.required("must have at least one node selector term"));
     }
     for term in terms.items() {
@@ -57,9 +57,9 @@ pub(crate) fn node_selector_term(term: &At<'_>, errs: &mut ErrorList) {
 fn node_requirement(requirement: &At<'_>, errs: &mut ErrorList) {
     let (operator, values) = (requirement.get("operator"), requirement.get("values"));
     match operator.str() {
-        "In" | "NotIn" if values.len() == 0 => errs.push(values.required(NEED_VALUES)),
-        "Exists" | "DoesNotExist" if values.len() > 0 => errs.push(values.forbidden(NO_VALUES)),
-        "Gt" | "Lt" if values.len() != 1 => {
+        "In" | "NotIn" if values.size() == 0 => errs.push(values.required(NEED_VALUES)),
+        "Exists" | "DoesNotExist" if values.size() > 0 => errs.push(values.forbidden(NO_VALUES)),
+        "Gt" | "Lt" if values.size() != 1 => {
             errs.push(values.required("must be specified single value when `operator` is 'Lt' or 'Gt'"));
         }
         "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
@@ -71,7 +71,7 @@ fn node_requirement(requirement: &At<'_>, errs: &mut ErrorList) {
 fn field_requirement(requirement: &At<'_>, errs: &mut ErrorList) {
     let (operator, values, key) = (requirement.get("operator"), requirement.get("values"), requirement.get("key"));
     match operator.str() {
-        "In" | "NotIn" if values.len() != 1 => errs.push(values.required(
+        "In" | "NotIn" if values.size() != 1 => errs.push(values.required(
             "must be only one value when `operator` is 'In' or 'NotIn' for node field selector",
         )),
         "In" | "NotIn" => {}
@@ -108,7 +108,7 @@ fn term_matches(term: &Value, labels: &Map<String, Value>) -> bool {
 
 /// Whether a selector selects everything because it says nothing.
 pub(crate) fn is_empty(selector: &At<'_>) -> bool {
-    selector.get("matchLabels").len() + selector.get("matchExpressions").len() == 0
+    selector.get("matchLabels").size() + selector.get("matchExpressions").size() == 0
 }
 
 /// The string form of a `metav1.LabelSelector`, as tables and scales show it; `<none>` when empty.

@@ -54,7 +54,7 @@ type ColumnOf = (&'static str, &'static str, &'static str, fn(&Object) -> Value)
 const PARAM_KIND: ColumnOf = ("ParamKind", "string", "The kind of its parameters.", param_kind);
 
 fn count(obj: &Object, list: &str) -> Value {
-    At::field(obj, "spec").get(list).len().into()
+    At::field(obj, "spec").get(list).size().into()
 }
 
 fn param_kind(obj: &Object) -> Value {
@@ -100,7 +100,7 @@ fn common(spec: &At<'_>, errs: &mut ErrorList) {
     }
     let constraints = spec.get("matchConstraints");
     if constraints.is_set() {
-        if constraints.get("resourceRules").len() == 0 {
+        if constraints.get("resourceRules").size() == 0 {
             errs.push(constraints.get("resourceRules").required(""));
         }
         self::constraints(&constraints, errs);
@@ -127,7 +127,7 @@ fn validating(obj: &Object) -> ErrorList {
     let spec = At::field(obj, "spec");
     common(&spec, &mut errs);
     let (validations, annotations) = (spec.get("validations"), spec.get("auditAnnotations"));
-    if validations.len() + annotations.len() == 0 {
+    if validations.size() + annotations.size() == 0 {
         errs.push(validations.required(ONE));
         errs.push(annotations.required(ONE));
     }
@@ -147,7 +147,7 @@ fn mutating(obj: &Object) -> ErrorList {
     let spec = At::field(obj, "spec");
     common(&spec, &mut errs);
     let mutations = spec.get("mutations");
-    if mutations.len() == 0 {
+    if mutations.size() == 0 {
         errs.push(mutations.required("mutations must contain at least one item"));
     }
     for mutation in mutations.items() {
@@ -181,7 +181,7 @@ fn binding(obj: &Object) -> ErrorList {
     spec.get("policyName").required_name(names::is_dns1123_subdomain, &mut errs);
     let actions = spec.get("validationActions");
     let validating = obj.kind().starts_with("Validating");
-    if validating && actions.len() == 0 {
+    if validating && actions.size() == 0 {
         errs.push(actions.required("at least one validation action is required"));
     }
     for action in actions.items() {

@@ -19,7 +19,7 @@ pub(crate) const MUTATING: Small = Small { default: |obj| defaults(obj, true), v
 
 const BOTH: Small = Small {
     generation: Generation::Fields(&["webhooks"]),
-    columns: &[("Webhooks", "integer", "Number of webhooks.", |obj| At::field(obj, "webhooks").len().into())],
+    columns: &[("Webhooks", "integer", "Number of webhooks.", |obj| At::field(obj, "webhooks").size().into())],
     ..Small::PLAIN
 };
 
@@ -123,7 +123,7 @@ fn url(url: &At<'_>, errs: &mut ErrorList) {
 /// One rule of what is intercepted, of webhooks and policies.
 pub(crate) fn rule(rule: &At<'_>, errs: &mut ErrorList) {
     let operations = rule.get("operations");
-    if operations.len() == 0 {
+    if operations.size() == 0 {
         errs.push(operations.required(""));
     }
     for operation in operations.items() {
@@ -131,10 +131,10 @@ pub(crate) fn rule(rule: &At<'_>, errs: &mut ErrorList) {
     }
     for field in ["apiGroups", "apiVersions", "resources"] {
         let list = rule.get(field);
-        if list.len() == 0 {
+        if list.size() == 0 {
             errs.push(list.required(""));
         }
-        if list.len() > 1 && field != "resources" && list.strs().contains(&"*") {
+        if list.size() > 1 && field != "resources" && list.strs().contains(&"*") {
             errs.push(list.invalid("if '*' is present, must not specify other values"));
         }
         for item in list.items().iter().filter(|item| field != "apiGroups" && item.is_empty()) {
@@ -145,7 +145,7 @@ pub(crate) fn rule(rule: &At<'_>, errs: &mut ErrorList) {
 }
 
 fn review_versions(list: &At<'_>, errs: &mut ErrorList) {
-    if list.len() == 0 {
+    if list.size() == 0 {
         errs.push(list.required("must specify one of v1, v1beta1"));
         return;
     }

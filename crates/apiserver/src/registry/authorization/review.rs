@@ -82,7 +82,7 @@ fn check(subject: Subject, namespace: &str, review: &Object) -> ErrorList {
         (false, false) => errs.push(resource.invalid("exactly one of nonResourceAttributes or resourceAttributes must be specified")),
         _ => {}
     }
-    if subject != Subject::Own && spec.get("user").is_empty() && spec.get("groups").len() == 0 {
+    if subject != Subject::Own && spec.get("user").is_empty() && spec.get("groups").size() == 0 {
         errs.push(Error::invalid(&spec.get("user").path, "", "at least one of user or group must be specified"));
     }
     if subject == Subject::Local {

@@ -156,7 +156,7 @@ fn behavior(rules: &At<'_>, errs: &mut ErrorList) {
     if rules.get("selectPolicy").is_set() {
         rules.get("selectPolicy").one_of(&["Disabled", "Max", "Min"], errs);
     }
-    if policies.len() == 0 {
+    if policies.size() == 0 {
         errs.push(policies.required("must specify at least one Policy"));
     }
     for policy in policies.items() {

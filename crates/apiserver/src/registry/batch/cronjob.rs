@@ -98,7 +98,7 @@ impl Strategy for CronJob {
             spec.get("schedule").str().into(),
             or_none(spec.get("timeZone").str()),
             if spec.get("suspend").is_true() { "True" } else { "False" }.into(),
-            status.get("active").len().into(),
+            status.get("active").size().into(),
             or_none(&if last.is_set() { since(&last, now) } else { String::new() }),
             age(obj, now),
             names,

@@ -90,7 +90,7 @@ fn failure_policy(spec: &At<'_>, errs: &mut ErrorList) {
         let codes = rule.get("onExitCodes");
         if codes.is_set() {
             codes.get("operator").one_of(&["In", "NotIn"], errs);
-            if codes.get("values").len() == 0 {
+            if codes.get("values").size() == 0 {
                 errs.push(codes.get("values").invalid("at least one value is required"));
             }
         }

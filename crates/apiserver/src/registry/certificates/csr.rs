@@ -168,7 +168,7 @@ fn request(request: &At<'_>, errs: &mut ErrorList) {
 }
 
 fn usages(list: &At<'_>, errs: &mut ErrorList) {
-    if list.len() == 0 {
+    if list.size() == 0 {
         errs.push(list.required(""));
     }
     let mut seen = BTreeSet::new();

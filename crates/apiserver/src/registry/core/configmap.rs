@@ -63,7 +63,7 @@ impl Strategy for ConfigMap {
     }
 
     fn cells(&self, obj: &Object, now: Timestamp) -> Vec<Value> {
-        let entries = At::field(obj, "data").len() + At::field(obj, "binaryData").len();
+        let entries = At::field(obj, "data").size() + At::field(obj, "binaryData").size();
         vec![obj.name().into(), entries.into(), age(obj, now)]
     }
 }

@@ -71,7 +71,7 @@ fn pairs(subset: &At<'_>) -> Vec<String> {
 
 fn subset(subset: &At<'_>, errs: &mut ErrorList) {
     let (ready, not_ready, ports) = (subset.get("addresses"), subset.get("notReadyAddresses"), subset.get("ports"));
-    if ready.len() + not_ready.len() == 0 {
+    if ready.size() + not_ready.size() == 0 {
         errs.push(subset.required("must specify `addresses` or `notReadyAddresses`"));
     }
     for address in ready.items().iter().chain(&not_ready.items()) {
@@ -81,7 +81,7 @@ fn subset(subset: &At<'_>, errs: &mut ErrorList) {
     }
     for port in ports.items() {
         let name = port.get("name");
-        if ports.len() > 1 && name.is_empty() {
+        if ports.size() > 1 && name.is_empty() {
             errs.push(name.required(""));
         }
         name.name_if_set(names::is_dns1123_label, errs);

@@ -62,7 +62,9 @@ fn container_defaults(limit: &mut Fields) {
         if !from.is_empty() {
             default_to(limit, name, json!({}));
             let target = ensure_object(limit, name);
-            from.into_iter().for_each(|(key, value)| drop(target.entry(key).or_insert(value)));
+            for (key, value) in from {
+                target.entry(key).or_insert(value);
+            }
         }
     };
     fill(limit, "default", max);
@@ -85,7 +87,7 @@ fn limit(limit: &At<'_>, errs: &mut ErrorList) {
         }
     }
     if limit.get("type").str() == "Pod" {
-        for list in ["default", "defaultRequest"].map(|list| limit.get(list)).iter().filter(|list| list.len() > 0) {
+        for list in ["default", "defaultRequest"].map(|list| limit.get(list)).iter().filter(|list| list.size() > 0) {
             errs.push(list.forbidden("may not be specified when `type` is 'Pod'"));
         }
     }

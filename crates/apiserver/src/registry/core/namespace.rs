@@ -83,7 +83,7 @@ impl Strategy for Namespace {
     }
 
     fn holds_deletion(&self, obj: &Object) -> bool {
-        At::field(obj, "spec").get("finalizers").len() > 0
+        At::field(obj, "spec").get("finalizers").size() > 0
     }
 
     fn mark_deleted(&self, obj: &mut Object) {

@@ -54,7 +54,7 @@ impl Strategy for Node {
         taints(&spec.get("taints"), &mut errs);
         status_lists(&At::field(obj, "status"), &mut errs);
         cidrs(&spec.get("podCIDRs"), &mut errs);
-        if was.get("podCIDRs").len() > 0 && was.get("podCIDRs").value != spec.get("podCIDRs").value {
+        if was.get("podCIDRs").size() > 0 && was.get("podCIDRs").value != spec.get("podCIDRs").value {
             errs.push(spec.get("podCIDRs").forbidden("node updates may not change podCIDR except from \"\" to valid"));
         }
         let (id, old_id) = (spec.get("providerID"), was.get("providerID"));

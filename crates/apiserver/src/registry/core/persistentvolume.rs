@@ -133,10 +133,10 @@ pub(crate) fn access_modes(modes: &At<'_>) -> String {
 }
 
 fn capacity(capacity: &At<'_>, errs: &mut ErrorList) {
-    if capacity.len() == 0 {
+    if capacity.size() == 0 {
         errs.push(capacity.required(""));
     }
-    if capacity.len() != 1 || !capacity.key("storage").is_set() {
+    if capacity.size() != 1 || !capacity.key("storage").is_set() {
         errs.push(capacity.not_supported(&["storage"]));
     }
     for (_, quantity) in capacity.entries() {
@@ -148,7 +148,9 @@ fn capacity(capacity: &At<'_>, errs: &mut ErrorList) {
 
 fn source(spec: &At<'_>, errs: &mut ErrorList) {
     let mut found = false;
-    let local: volume_sources::Check = |at, errs| drop(at.get("path").require_str("", errs));
+    let local: volume_sources::Check = |at, errs| {
+        at.get("path").require_str("", errs);
+    };
     let known = volume_sources::SOURCES.iter().copied().chain([(LOCAL, local)]);
     for (name, check) in known.filter(|(name, _)| !NOT_FOR_VOLUMES.contains(name)) {
         let source = spec.get(name);

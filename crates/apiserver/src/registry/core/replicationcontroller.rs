@@ -46,7 +46,7 @@ impl Strategy for ReplicationController {
         let (selector, template) = (spec.get("selector"), spec.get("template"));
         spec.get("minReadySeconds").non_negative(&mut errs);
         check::labels(&selector, &mut errs);
-        if selector.len() == 0 {
+        if selector.size() == 0 {
             errs.push(selector.required(""));
         }
         spec.get("replicas").non_negative(&mut errs);

@@ -143,10 +143,10 @@ fn selector(spec: &At<'_>, term: &At<'_>, errs: &mut ErrorList) {
         errs.push(Error::invalid(&at.child("scopeName"), name.str(), "unsupported scope"));
     }
     match operator.str() {
-        "In" | "NotIn" if values.len() == 0 => {
+        "In" | "NotIn" if values.size() == 0 => {
             errs.push(Error::required(&at.child("values"), "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"));
         }
-        "Exists" | "DoesNotExist" if values.len() > 0 => {
+        "Exists" | "DoesNotExist" if values.size() > 0 => {
             errs.push(Error::invalid(&at.child("values"), values.value.clone(), "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"));
         }
         "In" | "NotIn" | "Exists" | "DoesNotExist" => {}

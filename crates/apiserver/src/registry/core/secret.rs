@@ -85,7 +85,7 @@ impl Strategy for Secret {
     }
 
     fn cells(&self, obj: &Object, now: Timestamp) -> Vec<Value> {
-        vec![obj.name().into(), obj.str_at("/type").into(), At::field(obj, "data").len().into(), age(obj, now)]
+        vec![obj.name().into(), obj.str_at("/type").into(), At::field(obj, "data").size().into(), age(obj, now)]
     }
 }
 

@@ -88,16 +88,16 @@ impl Strategy for EndpointSlice {
 }
 
 fn endpoints(list: &At<'_>, kind: &str, errs: &mut ErrorList) {
-    if list.len() > MOST_ENDPOINTS {
-        errs.push(Error::too_many(&list.path, list.len(), MOST_ENDPOINTS));
+    if list.size() > MOST_ENDPOINTS {
+        errs.push(Error::too_many(&list.path, list.size(), MOST_ENDPOINTS));
         return;
     }
     for endpoint in list.items() {
         let addresses = endpoint.get("addresses");
-        if addresses.len() == 0 {
+        if addresses.size() == 0 {
             errs.push(addresses.required("must contain at least 1 address"));
-        } else if addresses.len() > MOST_ADDRESSES {
-            errs.push(Error::too_many(&addresses.path, addresses.len(), MOST_ADDRESSES));
+        } else if addresses.size() > MOST_ADDRESSES {
+            errs.push(Error::too_many(&addresses.path, addresses.size(), MOST_ADDRESSES));
         }
         for address in addresses.items() {
             self::address(&addresses, &address, kind, errs);
@@ -122,8 +122,8 @@ fn address(list: &At<'_>, address: &At<'_>, kind: &str, errs: &mut ErrorList) {
 }
 
 fn ports(list: &At<'_>, errs: &mut ErrorList) {
-    if list.len() > MOST_PORTS {
-        errs.push(Error::too_many(&list.path, list.len(), MOST_PORTS));
+    if list.size() > MOST_PORTS {
+        errs.push(Error::too_many(&list.path, list.size(), MOST_PORTS));
     }
     let mut seen = BTreeSet::new();
     for port in list.items() {

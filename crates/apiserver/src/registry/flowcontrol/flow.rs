@@ -84,29 +84,29 @@ impl Strategy for FlowSchema {
 
 fn rule(rule: &At<'_>, errs: &mut ErrorList) {
     let (subjects, resources, urls) = (rule.get("subjects"), rule.get("resourceRules"), rule.get("nonResourceRules"));
-    if subjects.len() == 0 {
+    if subjects.size() == 0 {
         errs.push(subjects.required("subjects must contain at least one value"));
     }
     subjects.items().iter().for_each(|at| subject(at, errs));
-    if resources.len() + urls.len() == 0 {
+    if resources.size() + urls.size() == 0 {
         errs.push(rule.required("at least one of resourceRules and nonResourceRules has to be non-empty"));
     }
     for resource in resources.items() {
         verbs(&resource.get("verbs"), errs);
         for (field, what) in [("apiGroups", "api group"), ("resources", "resource")] {
-            if resource.get(field).len() == 0 {
+            if resource.get(field).size() == 0 {
                 errs.push(resource.get(field).required(&format!("resource rules must supply at least one {what}")));
             }
         }
         let namespaces = resource.get("namespaces");
-        if namespaces.len() == 0 && !resource.get("clusterScope").is_true() {
+        if namespaces.size() == 0 && !resource.get("clusterScope").is_true() {
             errs.push(namespaces.required("resource rules that are not cluster scoped must supply at least one namespace"));
         }
     }
     for url in urls.items() {
         verbs(&url.get("verbs"), errs);
         let list = url.get("nonResourceURLs");
-        if list.len() == 0 {
+        if list.size() == 0 {
             errs.push(list.required("nonResourceURLs must contain at least one value"));
         }
         for path in list.items().iter().filter(|path| path.str() != "*" && !path.str().starts_with('/')) {
@@ -116,7 +116,7 @@ fn rule(rule: &At<'_>, errs: &mut ErrorList) {
 }
 
 fn verbs(list: &At<'_>, errs: &mut ErrorList) {
-    if list.len() == 0 {
+    if list.size() == 0 {
         errs.push(list.required("verbs must contain at least one value"));
     } else if !list.strs().contains(&"*") && !list.strs().iter().all(|verb| VERBS.contains(verb)) {
         errs.push(list.not_supported(&VERBS));

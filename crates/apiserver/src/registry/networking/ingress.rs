@@ -34,7 +34,7 @@ impl Strategy for Ingress {
         let mut errs = ErrorList::new();
         let spec = At::field(obj, "spec");
         let (backend, rules) = (spec.get("defaultBackend"), spec.get("rules"));
-        if rules.len() == 0 && !backend.is_set() {
+        if rules.size() == 0 && !backend.is_set() {
             errs.push(Error::invalid(&spec.path, Value::Null, "either `defaultBackend` or `rules` must be specified"));
         }
         if backend.is_set() {
@@ -79,7 +79,7 @@ impl Strategy for Ingress {
         let ingress = At::field(obj, "status").get("loadBalancer").get("ingress").items();
         let shown = |i: &At<'_>| if i.get("ip").is_empty() { i.get("hostname") } else { i.get("ip") }.str().to_owned();
         let addresses: Vec<String> = ingress.iter().map(shown).collect();
-        let ports = if spec.get("tls").len() > 0 { "80, 443" } else { "80" };
+        let ports = if spec.get("tls").size() > 0 { "80, 443" } else { "80" };
         vec![obj.name().into(), or_none(class.unwrap_or_default()), hosts.into(), addresses.join(",").into(), ports.into(), age(obj, now)]
     }
 }
@@ -127,7 +127,7 @@ fn rule(rule: &At<'_>, errs: &mut ErrorList) {
         host_name(&host, errs);
     }
     let paths = rule.get("http").get("paths");
-    if rule.get("http").is_set() && paths.len() == 0 {
+    if rule.get("http").is_set() && paths.size() == 0 {
         errs.push(paths.required(""));
     }
     for path in paths.items() {

@@ -49,7 +49,7 @@ impl Strategy for NetworkPolicy {
             }
         }
         let types = spec.get("policyTypes");
-        if types.len() > 2 {
+        if types.size() > 2 {
             errs.push(types.invalid("may not specify more than two policyTypes"));
             return errs;
         }

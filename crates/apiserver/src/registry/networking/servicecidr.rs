@@ -19,9 +19,9 @@ impl Strategy for ServiceCidr {
     fn validate(&self, _ctx: &RequestContext, obj: &Object) -> ErrorList {
         let mut errs = ErrorList::new();
         let list = At::field(obj, "spec").get("cidrs");
-        if list.len() == 0 {
+        if list.size() == 0 {
             errs.push(list.required("at least one CIDR required"));
-        } else if list.len() > 2 {
+        } else if list.size() > 2 {
             errs.push(list.invalid("may only hold up to 2 values"));
         }
         for cidr in list.items() {

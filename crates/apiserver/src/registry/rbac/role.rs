@@ -39,11 +39,11 @@ impl Strategy for Role {
 
 fn rule(rule: &At<'_>, cluster: bool, errs: &mut ErrorList) {
     let (verbs, urls) = (rule.get("verbs"), rule.get("nonResourceURLs"));
-    if verbs.len() == 0 {
+    if verbs.size() == 0 {
         errs.push(verbs.required("verbs must contain at least one value"));
     }
-    if urls.len() > 0 {
-        let mixed = ["apiGroups", "resources", "resourceNames"].iter().any(|field| rule.get(field).len() > 0);
+    if urls.size() > 0 {
+        let mixed = ["apiGroups", "resources", "resourceNames"].iter().any(|field| rule.get(field).size() > 0);
         if !cluster {
             errs.push(urls.invalid("namespaced rules cannot apply to non-resource URLs"));
         }
@@ -53,7 +53,7 @@ fn rule(rule: &At<'_>, cluster: bool, errs: &mut ErrorList) {
         return;
     }
     for (field, what) in [("apiGroups", "api group"), ("resources", "resource")] {
-        if rule.get(field).len() == 0 {
+        if rule.get(field).size() == 0 {
             errs.push(rule.get(field).required(&format!("resource rules must supply at least one {what}")));
         }
     }
@@ -64,7 +64,7 @@ fn aggregation(rule: &At<'_>, errs: &mut ErrorList) {
         return;
     }
     let list = rule.get("clusterRoleSelectors");
-    if list.len() == 0 {
+    if list.size() == 0 {
         errs.push(list.required("at least one clusterRoleSelector required if aggregationRule is non-nil"));
     }
     for selector in list.items() {

@@ -74,7 +74,7 @@ fn state(obj: &Object) -> Value {
     }
     if !status.get("allocation").is_set() {
         words.push("pending");
-    } else if status.get("reservedFor").len() > 0 {
+    } else if status.get("reservedFor").size() > 0 {
         words.extend(["allocated", "reserved"]);
     } else {
         words.push("allocated");
@@ -98,7 +98,7 @@ fn claim(spec: &At<'_>) -> ErrorList {
     for request in devices.get("requests").items() {
         let (name, exactly, alternatives) = (request.get("name"), request.get("exactly"), request.get("firstAvailable"));
         name.required_name(names::is_dns1123_label, &mut errs);
-        match (exactly.is_set(), alternatives.len() > 0) {
+        match (exactly.is_set(), alternatives.size() > 0) {
             (false, false) => errs.push(request.required(ONE)),
             (true, true) => errs.push(Error::invalid(&request.path, Value::Null, format!("{ONE}, but multiple fields are set"))),
             (true, false) => device_request(&exactly, &mut errs),

@@ -86,7 +86,7 @@ fn validate_attributes(obj: &Object) -> ErrorList {
     let mut errs = ErrorList::new();
     crate::registry::core::pod_spec::volume_sources::driver_name(&At::field(obj, "driverName"), &mut errs);
     let parameters = At::field(obj, "parameters");
-    if parameters.len() == 0 {
+    if parameters.size() == 0 {
         errs.push(parameters.required("must contain at least one key/value pair"));
     }
     errs

@@ -38,7 +38,7 @@ pub(crate) const DRIVER: Small = Small {
 pub(crate) const NODE: Small = Small {
     default: default_node,
     validate: validate_node,
-    columns: &[("Drivers", "integer", "Number of drivers.", |obj| At::field(obj, "spec").get("drivers").len().into())],
+    columns: &[("Drivers", "integer", "Number of drivers.", |obj| At::field(obj, "spec").get("drivers").size().into())],
     ..Small::PLAIN
 };
 
@@ -88,7 +88,7 @@ fn fixed_driver(obj: &Object, old: &Object) -> ErrorList {
 
 fn driver_warnings(obj: &Object) -> Vec<String> {
     let spec = At::field(obj, "spec");
-    let unsaid = spec.get("tokenRequests").len() > 0 && !spec.get("serviceAccountTokenInSecrets").is_set();
+    let unsaid = spec.get("tokenRequests").size() > 0 && !spec.get("serviceAccountTokenInSecrets").is_set();
     let text = "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent \
         possible logging of tokens in volume attributes";
     unsaid.then(|| text.to_owned()).into_iter().collect()

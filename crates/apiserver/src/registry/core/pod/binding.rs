@@ -98,7 +98,7 @@ fn assignable(pod: &Object) -> Result<(), Status> {
         format!("pod {name} is being deleted, cannot be assigned to a host")
     } else if !node.is_empty() {
         format!("pod {name} is already assigned to node {node:?}")
-    } else if At::field(pod, "spec").get("schedulingGates").len() > 0 {
+    } else if At::field(pod, "spec").get("schedulingGates").size() > 0 {
         format!("pod {name} has non-empty .spec.schedulingGates")
     } else {
         return Ok(());

@@ -75,7 +75,7 @@ impl Strategy for Pod {
         defaults::mirror_service_account(ensure_object(&mut obj.0, "spec"));
         let class = resources::qos_class(&At::field(obj, "spec"));
         let mut status = json!({"phase": "Pending", "qosClass": class});
-        if At::field(obj, "spec").get("schedulingGates").len() > 0 {
+        if At::field(obj, "spec").get("schedulingGates").size() > 0 {
             status["conditions"] = json!([gated_condition(ctx.now)]);
         }
         obj.0.insert("status".into(), status);
@@ -91,7 +91,7 @@ impl Strategy for Pod {
         pod_spec::validate(&spec, &mut errs);
         privileged(&spec, self.allow_privileged, &mut errs);
         let ephemeral = spec.get("ephemeralContainers");
-        if ephemeral.len() > 0 {
+        if ephemeral.size() > 0 {
             errs.push(ephemeral.forbidden("cannot be set on create"));
         }
         gates_go_with_no_node(&spec, &mut errs);
@@ -190,7 +190,7 @@ pub(crate) fn privileged(spec: &At<'_>, allowed: bool, errs: &mut ErrorList) {
 
 fn gates_go_with_no_node(spec: &At<'_>, errs: &mut ErrorList) {
     let node = spec.get("nodeName");
-    if !node.is_empty() && spec.get("schedulingGates").len() > 0 {
+    if !node.is_empty() && spec.get("schedulingGates").size() > 0 {
         errs.push(node.forbidden("cannot be set until all schedulingGates have been cleared"));
     }
 }

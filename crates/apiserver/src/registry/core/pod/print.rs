@@ -56,11 +56,11 @@ pub(crate) fn cells(obj: &Object, now: Timestamp) -> Vec<Value> {
 }
 
 fn readiness(gates: &At<'_>, status: &At<'_>) -> String {
-    if gates.len() == 0 {
+    if gates.size() == 0 {
         return String::new();
     }
     let met = gates.items().iter().filter(|gate| has_condition(status, gate.get("conditionType").str())).count();
-    format!("{met}/{}", gates.len())
+    format!("{met}/{}", gates.size())
 }
 
 fn has_condition(status: &At<'_>, kind: &str) -> bool {
@@ -95,7 +95,7 @@ impl Restarts {
 impl Summary {
     fn of(obj: &Object, spec: &At<'_>, status: &At<'_>) -> Self {
         let sidecars = spec.get("initContainers").items().iter().filter(|c| is_sidecar(c)).count();
-        let total = spec.get("containers").len() + sidecars;
+        let total = spec.get("containers").size() + sidecars;
         let mut summary = Self { ready: 0, total, reason: first_reason(status), restarts: 0, last_restart: None };
         let (all, of_sidecars, initializing) = summary.init_containers(spec, status);
         let mut restarts = all;
@@ -128,7 +128,7 @@ impl Summary {
                 self.ready += usize::from(container.get("ready").is_true());
                 continue;
             }
-            self.reason = init_reason(container, index, declared.len());
+            self.reason = init_reason(container, index, declared.size());
             return (all, sidecars, true);
         }
         (all, sidecars, false)

@@ -34,7 +34,7 @@ pub(crate) fn validate_spec(spec: &At<'_>, errs: &mut ErrorList) {
 
 /// The list is not empty, its modes are known, and ReadWriteOncePod stands alone.
 pub(crate) fn access_modes(modes: &At<'_>, missing: &str, errs: &mut ErrorList) {
-    if modes.len() == 0 {
+    if modes.size() == 0 {
         errs.push(modes.required(missing));
     }
     for mode in modes.items() {

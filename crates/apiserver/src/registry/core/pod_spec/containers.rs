@@ -37,7 +37,7 @@ pub(crate) fn validate(spec: &At<'_>, context: &Context<'_>, errs: &mut ErrorLis
 }
 
 fn main_containers(list: &At<'_>, context: &Context<'_>, errs: &mut ErrorList) {
-    if list.len() == 0 {
+    if list.size() == 0 {
         errs.push(list.required(""));
     }
     let mut names = BTreeSet::new();

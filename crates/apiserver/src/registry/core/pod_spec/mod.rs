@@ -35,7 +35,7 @@ pub(crate) fn validate_template(template: &At<'_>, errs: &mut ErrorList) {
     let spec = template.get("spec");
     validate(&spec, errs);
     let ephemeral = spec.get("ephemeralContainers");
-    if ephemeral.len() > 0 {
+    if ephemeral.size() > 0 {
         errs.push(ephemeral.forbidden("ephemeral containers not allowed in pod template"));
     }
 }

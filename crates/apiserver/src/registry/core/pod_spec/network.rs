@@ -51,10 +51,10 @@ pub(crate) fn dns_config(spec: &At<'_>, errs: &mut ErrorList) {
         return;
     }
     let (servers, searches) = (config.get("nameservers"), config.get("searches"));
-    if on_its_own && servers.len() == 0 {
+    if on_its_own && servers.size() == 0 {
         errs.push(servers.required("must provide at least one DNS nameserver when `dnsPolicy` is None"));
     }
-    if servers.len() > 3 {
+    if servers.size() > 3 {
         errs.push(servers.invalid("must not have more than 3 nameservers"));
     }
     for server in servers.items() {
@@ -88,7 +88,7 @@ fn is_search_path(text: &str) -> Vec<String> {
 }
 
 fn search_paths(searches: &At<'_>, errs: &mut ErrorList) {
-    if searches.len() > 32 {
+    if searches.size() > 32 {
         errs.push(searches.invalid("must not have more than 32 search paths"));
     }
     if searches.strs().join(" ").len() > 2048 {

@@ -74,7 +74,7 @@ fn handler(parent: &At<'_>, grace_period: i64, errs: &mut ErrorList) {
 }
 
 fn exec(action: &At<'_>, _grace: i64, errs: &mut ErrorList) {
-    if action.get("command").len() == 0 {
+    if action.get("command").size() == 0 {
         errs.push(action.get("command").required(""));
     }
 }

@@ -167,7 +167,7 @@ pub(crate) fn qos_class(spec: &At<'_>) -> &'static str {
     let (mut requests, mut limits) = (Vec::new(), Vec::new());
     let mut guaranteed = true;
     let pod_level = spec.get("resources");
-    let holders: Vec<At<'_>> = if pod_level.get("limits").len() + pod_level.get("requests").len() > 0 {
+    let holders: Vec<At<'_>> = if pod_level.get("limits").size() + pod_level.get("requests").size() > 0 {
         vec![pod_level]
     } else {
         let containers = ["containers", "initContainers"].iter().flat_map(|list| spec.get(list).items());

@@ -13,7 +13,7 @@ const ONLY: &str = "pod updates may not change fields other than `spec.container
 /// Checks a changed pod spec against the old one (`ValidatePodUpdate`).
 pub(crate) fn validate(new: &At<'_>, old: &At<'_>, errs: &mut ErrorList) {
     for list in ["containers", "initContainers"] {
-        if new.get(list).len() != old.get(list).len() {
+        if new.get(list).size() != old.get(list).size() {
             errs.push(new.get(list).forbidden("pod updates may not add or remove containers"));
             return;
         }

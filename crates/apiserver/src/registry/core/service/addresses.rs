@@ -10,18 +10,18 @@ pub(crate) fn cluster_ips(spec: &At<'_>, errs: &mut ErrorList) {
         return;
     }
     let (one, many) = (spec.get("clusterIP"), spec.get("clusterIPs"));
-    if !one.is_empty() && many.len() == 0 {
+    if !one.is_empty() && many.size() == 0 {
         errs.push(many.required(""));
-    } else if many.len() > 0 && one.str() != many.strs().first().copied().unwrap_or_default() {
+    } else if many.size() > 0 && one.str() != many.strs().first().copied().unwrap_or_default() {
         errs.push(many.invalid("first value must match `clusterIP`"));
     }
     spec.get("ipFamilyPolicy").one_of_if_set(&["SingleStack", "PreferDualStack", "RequireDualStack"], errs);
     families(&spec.get("ipFamilies"), errs);
-    if many.len() > 2 {
+    if many.size() > 2 {
         errs.push(many.invalid("may only hold up to 2 values"));
     }
     for (index, ip) in many.items().iter().enumerate() {
-        if ip.str() == "None" && many.len() > 1 {
+        if ip.str() == "None" && many.size() > 1 {
             errs.push(Error::invalid(&many.path, many.value.clone(), "'None' must be the first and only value"));
         } else if ip.str() != "None" {
             ip.name(addresses::is_ip, errs);

@@ -19,7 +19,7 @@ pub(crate) fn fill(obj: &mut Object, ranges: &[IpNet]) -> Result<(), ErrorList> 
         return Ok(());
     }
     let cluster: Vec<&str> = ranges.iter().map(|range| family(range.addr())).collect();
-    let any_family = is_headless(obj) && At::field(obj, "spec").get("selector").len() == 0;
+    let any_family = is_headless(obj) && At::field(obj, "spec").get("selector").size() == 0;
     let spec = ensure_object(&mut obj.0, "spec");
     let ips = strings(spec, "clusterIPs");
     let mut families = strings(spec, "ipFamilies");

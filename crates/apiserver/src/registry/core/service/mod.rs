@@ -160,7 +160,7 @@ fn needs_health_port(obj: &Object) -> bool {
 
 /// Whether traffic from outside reaches it.
 fn is_external(obj: &Object) -> bool {
-    matches!(obj.str_at("/spec/type"), "NodePort" | "LoadBalancer") || At::field(obj, "spec").get("externalIPs").len() > 0
+    matches!(obj.str_at("/spec/type"), "NodePort" | "LoadBalancer") || At::field(obj, "spec").get("externalIPs").size() > 0
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ pub(crate) fn service(obj: &Object) -> ErrorList {
     let mut errs = ErrorList::new();
     let spec = At::field(obj, "spec");
     let (kind, ports, headless) = (spec.get("type"), spec.get("ports"), is_headless(obj));
-    if ports.len() == 0 && !headless && kind.str() != "ExternalName" {
+    if ports.size() == 0 && !headless && kind.str() != "ExternalName" {
         errs.push(ports.required(""));
     }
     by_type(&spec, headless, &mut errs);
@@ -69,7 +69,7 @@ fn ports(list: &At<'_>, errs: &mut ErrorList) {
     let mut seen = BTreeSet::new();
     for port in list.items() {
         let name = port.get("name");
-        if list.len() > 1 && name.is_empty() {
+        if list.size() > 1 && name.is_empty() {
             errs.push(name.required(""));
         } else if !name.is_empty() {
             name.name(names::is_dns1123_label, errs);
@@ -128,7 +128,7 @@ fn duplicate_ports(ports: &At<'_>, errs: &mut ErrorList) {
 fn balancer_fields(spec: &At<'_>, errs: &mut ErrorList) {
     let balancer = spec.get("type").str() == "LoadBalancer";
     let ranges = spec.get("loadBalancerSourceRanges");
-    if ranges.len() > 0 && !balancer {
+    if ranges.size() > 0 && !balancer {
         errs.push(ranges.forbidden(FOR_BALANCERS));
     }
     for range in ranges.items().iter().filter(|_| balancer) {
@@ -209,7 +209,7 @@ pub(crate) fn warnings(obj: &Object) -> Vec<String> {
     let spec = At::field(obj, "spec");
     let headless = is_headless(obj);
     let told = [
-        (spec.get("externalIPs").len() > 0, "spec.externalIPs is deprecated and may no longer be implemented in some clusters"),
+        (spec.get("externalIPs").size() > 0, "spec.externalIPs is deprecated and may no longer be implemented in some clusters"),
         (headless && !spec.get("loadBalancerIP").is_empty(), "spec.loadBalancerIP is ignored for headless services"),
         (headless && spec.get("sessionAffinity").str() == "ClientIP", "spec.SessionAffinity is ignored for headless services"),
     ];
