@@ -120,6 +120,12 @@ impl Statuses {
                 self.forget(uid);
                 true
             }
+            Ok(Err(error)) if refused(&error) => {
+                // The next change of the pod, or its worker's next look, makes another try.
+                tracing::warn!(pod = %format!("{}/{}", pending.namespace, pending.name), error = crate::text::api_error(&error), "pod status refused");
+                self.state.lock().pending.remove(uid);
+                true
+            }
             Ok(Err(error)) => {
                 tracing::warn!(pod = %format!("{}/{}", pending.namespace, pending.name), error = crate::text::api_error(&error), "write pod status");
                 false
@@ -161,6 +167,11 @@ impl Statuses {
             state.pending.remove(uid);
         }
     }
+}
+
+/// Whether the API server will not have it, however often it is asked.
+fn refused(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if matches!(status.code, 400 | 403 | 422))
 }
 
 fn pending(pod: &Pod) -> Pending {

@@ -1,5 +1,6 @@
 //! Small questions to a pod's spec, asked in many places.
 
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 
 /// `spec.restartPolicy`.
@@ -80,4 +81,10 @@ pub(crate) fn grace_seconds(pod: &Pod) -> i64 {
         .deletion_grace_period_seconds
         .or_else(|| pod.spec.as_ref().and_then(|s| s.termination_grace_period_seconds))
         .unwrap_or(30)
+}
+
+/// When the pod's `activeDeadlineSeconds` are over, counted from its start.
+pub(crate) fn deadline(pod: &Pod, started: Option<Timestamp>) -> Option<Timestamp> {
+    let seconds = pod.spec.as_ref()?.active_deadline_seconds?;
+    started?.checked_add(SignedDuration::from_secs(seconds)).ok()
 }

@@ -2,12 +2,17 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Container, Pod};
+use k8s_openapi::api::{
+    core::v1::{Container, Pod},
+    node::v1::RuntimeClass,
+};
+use kube::Api;
 
 use super::{create, facts, hooks, kill};
 use crate::{
     cri::{CriResult, describe, v1},
     node::Node,
+    text,
 };
 
 /// Why a container waits: upstream's reason and a message.
@@ -31,7 +36,8 @@ pub(crate) async fn sandbox(node: &Node, pod: &Pod, attempt: u32) -> CriResult<(
     {
         return Err(tonic::Status::internal(format!("create pod log directory {:?}: {error}", config.log_directory)));
     }
-    let request = v1::RunPodSandboxRequest { config: Some(config), runtime_handler: String::new() };
+    let runtime_handler = runtime_handler(node, pod).await?;
+    let request = v1::RunPodSandboxRequest { config: Some(config), runtime_handler };
     match node.cri.run_pod_sandbox(request).await {
         Ok(_) => Ok(()),
         Err(error) => {
@@ -42,9 +48,25 @@ pub(crate) async fn sandbox(node: &Node, pod: &Pod, attempt: u32) -> CriResult<(
     }
 }
 
+/// The handler of the pod's RuntimeClass; empty for the runtime's default.
+async fn runtime_handler(node: &Node, pod: &Pod) -> CriResult<String> {
+    let class = pod.spec.as_ref().and_then(|s| s.runtime_class_name.as_deref()).unwrap_or_default();
+    if class.is_empty() || node.simulated {
+        return Ok(String::new());
+    }
+    match Api::<RuntimeClass>::all(node.client.clone()).get(class).await {
+        Ok(class) => Ok(class.handler),
+        Err(error) => {
+            let text = format!("failed to get sandbox runtime: {}", text::api_error(&error));
+            node.events.pod(pod, None, "Warning", "FailedCreatePodSandBox", &format!("Failed to create pod sandbox: {text}"));
+            Err(tonic::Status::unknown(text))
+        }
+    }
+}
+
 /// Starts a container in the pod's newest sandbox.
 pub(crate) async fn container(node: &Node, pod: &Pod, spec: &Container, restarts: i32) -> Result<(), StartError> {
-    let tell = |kind: &str, reason: &str, text: &str| node.events.pod(pod, Some(&spec.name), kind, reason, text);
+    let tell = |kind: &str, reason: &str, message: &str| node.events.pod(pod, Some(&spec.name), kind, reason, message);
     let fail = |error: StartError, text: &str| {
         tell("Warning", "Failed", &format!("Error: {text}"));
         error

@@ -79,7 +79,9 @@ pub(crate) fn status(known: &Known<'_>) -> PodStatus {
         now: known.now,
     }));
     status.init_container_statuses = (!init_statuses.is_empty()).then_some(init_statuses);
-    status.container_statuses = (known.refused.is_none()).then_some(statuses);
+    // A pod refused before it began has no containers to tell of.
+    let began = known.refused.is_none() || !known.observed.containers.is_empty();
+    status.container_statuses = began.then_some(statuses);
     status
 }
 

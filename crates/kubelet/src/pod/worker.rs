@@ -163,6 +163,11 @@ impl Worker {
             Err(error) => return self.runtime_failed("look at pod", &error),
         };
         self.runtime_retry = RUNTIME_RETRY.0;
+        let started = self.last.as_ref().and_then(|s| s.start_time.as_ref()).map(|time| time.0);
+        let deadline = facts::deadline(&pod, started);
+        if deadline.is_some_and(|at| at <= self.node.now()) {
+            return self.overdue(&pod, &observed);
+        }
         self.probes.follow(&pod, &observed);
         let verdicts = self.probes.verdicts(&observed);
         let plan = self.plan(&pod, &observed, &verdicts);
@@ -171,10 +176,20 @@ impl Worker {
             return Next::Over;
         }
         let next = self.act(&pod, &observed, &plan).await;
-        match (next, plan.look_again) {
+        match (next, plan.look_again.into_iter().chain(deadline).min()) {
             (Next::News, Some(time)) => Next::At(time),
             (next, _) => next,
         }
+    }
+
+    /// Ends a pod that has been active for longer than it may.
+    fn overdue(&mut self, pod: &Pod, observed: &Observed) -> Next {
+        let text = "Pod was active on the node longer than the specified deadline";
+        self.node.events.pod(pod, None, "Normal", "DeadlineExceeded", text);
+        self.refused = Some(("DeadlineExceeded".into(), text.into()));
+        let verdicts = self.probes.verdicts(observed);
+        self.report(pod, observed, &verdicts, Stage::Running);
+        Next::Over
     }
 
     fn runtime_failed(&mut self, what: &str, error: &tonic::Status) -> Next {
