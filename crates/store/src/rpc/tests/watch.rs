@@ -149,7 +149,7 @@ async fn one_stream_carries_many_watchers() {
     let cancelled = responses.message().await.unwrap().unwrap();
     assert_eq!((cancelled.watch_id, cancelled.canceled), (1, true));
     put(&served, "/a/x", "v").await;
-    let mut told = vec![responses.message().await.unwrap().unwrap(), responses.message().await.unwrap().unwrap()];
+    let mut told = [responses.message().await.unwrap().unwrap(), responses.message().await.unwrap().unwrap()];
     told.sort_by_key(|response| response.watch_id);
     assert_eq!(told.iter().map(|response| (response.watch_id, response.events.len())).collect::<Vec<_>>(), [(0, 1), (9, 1)]);
 }
