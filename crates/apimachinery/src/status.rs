@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::field;
@@ -67,10 +68,10 @@ pub mod cause {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
-    #[serde(default = "kind")]
-    kind: String,
-    #[serde(default = "api_version")]
-    api_version: String,
+    #[serde(default)]
+    kind: KindName,
+    #[serde(default)]
+    api_version: ApiVersion,
     /// List metadata; empty but for a `continue` token with some expired lists.
     #[serde(default)]
     pub metadata: Map<String, Value>,
@@ -130,12 +131,36 @@ pub struct Cause {
     pub field: String,
 }
 
-fn kind() -> String {
-    "Status".into()
+/// The kind, which is the same for all and so takes no room.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct KindName;
+
+/// The API version, which is the same for all.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct ApiVersion;
+
+impl Serialize for KindName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str("Status")
+    }
 }
 
-fn api_version() -> String {
-    "v1".into()
+impl Serialize for ApiVersion {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str("v1")
+    }
+}
+
+impl<'de> Deserialize<'de> for KindName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        IgnoredAny::deserialize(deserializer).map(|_| Self)
+    }
+}
+
+impl<'de> Deserialize<'de> for ApiVersion {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        IgnoredAny::deserialize(deserializer).map(|_| Self)
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
@@ -162,8 +187,8 @@ impl Status {
     /// A failure from its parts, without details.
     pub fn failure(code: u16, reason: &str, message: impl Into<String>) -> Self {
         Self {
-            kind: kind(),
-            api_version: api_version(),
+            kind: KindName,
+            api_version: ApiVersion,
             metadata: Map::new(),
             status: "Failure".into(),
             message: message.into(),
@@ -533,6 +558,11 @@ mod tests {
                 field: "spec.selector".into()
             }
         );
+    }
+
+    #[test]
+    fn a_status_is_small_enough_to_be_an_error() {
+        assert!(size_of::<Status>() <= 128);
     }
 
     #[test]

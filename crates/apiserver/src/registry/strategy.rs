@@ -70,6 +70,11 @@ pub(crate) trait Strategy: Send + Sync {
         Vec::new()
     }
 
+    /// Fields besides `status` that a write of the object itself does not make anybody the manager of: the server sets them.
+    fn unmanaged_fields(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Brings equivalent forms into one (after validation, before storage).
     fn canonicalize(&self, _obj: &mut Object) {}
 

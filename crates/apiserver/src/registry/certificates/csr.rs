@@ -36,6 +36,10 @@ const SHORTEST: i64 = 600;
 
 #[async_trait]
 impl Strategy for SigningRequest {
+    fn unmanaged_fields(&self) -> &'static [&'static str] {
+        &["spec"]
+    }
+
     fn prepare_for_create(&self, ctx: &RequestContext, obj: &mut Object) {
         obj.0.insert("status".into(), json!({}));
         let user = &ctx.user;

@@ -102,9 +102,7 @@ fn audiences(obj: &Object) -> Value {
 
 fn default_node(obj: &mut Object) {
     let spec = ensure_object(&mut obj.0, "spec");
-    if spec.get("drivers").is_none_or(is_zero) {
-        spec.insert("drivers".into(), Value::Null);
-    }
+    spec.entry("drivers").or_insert(Value::Null);
 }
 
 fn validate_node(obj: &Object) -> ErrorList {

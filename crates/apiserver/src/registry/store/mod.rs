@@ -139,8 +139,11 @@ impl Served {
                 let fields = self.schema.fields().iter().map(|field| field.name.as_str());
                 FieldSet::of(fields.filter(|name| !matches!(*name, "apiVersion" | "kind" | "metadata" | "status")))
             }
-            View::Main if self.resource.has_status() => FieldSet::of(["status"]),
-            View::Main | View::Other(_) => FieldSet::default(),
+            View::Main => {
+                let status = self.resource.has_status().then_some("status");
+                FieldSet::of(status.into_iter().chain(self.resource.strategy.unmanaged_fields().iter().copied()))
+            }
+            View::Other(_) => FieldSet::default(),
         }
     }
 }
