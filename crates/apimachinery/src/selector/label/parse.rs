@@ -218,9 +218,10 @@ impl<'a> Parser<'a> {
                     (_, literal) => Err(format!("found '{literal}', expected: ')'")),
                 }
             }
+            // `in ()` names the empty value, as a 1.36 server answers it.
             (Token::Close, _) => {
                 self.next();
-                Ok(BTreeSet::new())
+                Ok(BTreeSet::from([String::new()]))
             }
             (_, literal) => Err(format!(
                 "found '{literal}', expected: ',', ')' or identifier"
