@@ -482,25 +482,6 @@ impl Outcome {
     }
 }
 
-macro_rules! serde_as_bytes {
-    ($type:ident) => {
-        impl serde::Serialize for $type {
-            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.serialize_bytes(&self.clone().into_bytes())
-            }
-        }
-
-        impl<'de> serde::Deserialize<'de> for $type {
-            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let bytes = <Vec<u8> as serde::Deserialize>::deserialize(deserializer)?;
-                $type::from_bytes(bytes.into()).map_err(serde::de::Error::custom)
-            }
-        }
-    };
-}
-serde_as_bytes!(Command);
-serde_as_bytes!(Outcome);
-
 #[cfg(test)]
 mod tests {
     use super::*;
