@@ -459,3 +459,94 @@ fn times_alone_are_no_difference() {
     b.set_label("a", "2");
     assert!(!same_but_for_times(&a, &b));
 }
+
+mod properties {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    prop_compose! {
+        fn configs()(
+            labels in prop::collection::btree_map("[a-c]", "[0-1]", 0..3),
+            containers in prop::collection::btree_map("[a-d]", ("[i-k]", prop::collection::btree_map("[A-B]", "[0-1]", 0..2)), 0..4),
+            finalizers in prop::collection::btree_set("[x-z]", 0..3),
+        ) -> Value {
+            config(&labels, &containers, &finalizers)
+        }
+    }
+
+    type Containers = BTreeMap<String, (String, BTreeMap<String, String>)>;
+
+    /// A configuration that leaves out what is empty: an empty map or list is a field of its own.
+    fn config(
+        labels: &BTreeMap<String, String>,
+        containers: &Containers,
+        finalizers: &BTreeSet<String>,
+    ) -> Value {
+        let containers: Vec<Value> = containers
+            .iter()
+            .map(|(name, (image, env))| {
+                let mut item = json!({"name": name, "image": image});
+                if !env.is_empty() {
+                    item["env"] = env
+                        .iter()
+                        .map(|(name, value)| json!({"name": name, "value": value}))
+                        .collect();
+                }
+                item
+            })
+            .collect();
+        let mut out = json!({});
+        if !labels.is_empty() {
+            out["metadata"]["labels"] = json!(labels);
+        }
+        if !finalizers.is_empty() {
+            out["metadata"]["finalizers"] = json!(finalizers);
+        }
+        if !containers.is_empty() {
+            out["spec"] = json!({"containers": containers});
+        }
+        out
+    }
+
+    /// The object without what managers and the server add.
+    fn shape(object: &Object) -> Value {
+        let mut object = object.clone();
+        object.meta_mut().remove("managedFields");
+        let mut value = object.into_value();
+        Kind::new().schema.fold_empty_lists(&mut value);
+        value
+    }
+
+    proptest! {
+        #[test]
+        fn applying_the_same_again_changes_nothing(config in configs()) {
+            let kind = Kind::new();
+            let once = kind.applied(None, config.clone(), "m", false).unwrap();
+            let twice = kind.applied(Some(&once), config, "m", false).unwrap();
+            prop_assert_eq!(once, twice);
+        }
+
+        #[test]
+        fn a_sole_managers_last_configuration_is_what_remains(first in configs(), second in configs()) {
+            let kind = Kind::new();
+            let live = kind.applied(None, first, "m", false).unwrap();
+            let live = kind.applied(Some(&live), second.clone(), "m", false).unwrap();
+            let fresh = kind.applied(None, second, "m", false).unwrap();
+            prop_assert_eq!(shape(&live), shape(&fresh));
+            prop_assert_eq!(fields(&live), fields(&fresh));
+        }
+
+        #[test]
+        fn what_another_manager_applied_survives(mine in configs(), theirs in configs()) {
+            let kind = Kind::new();
+            let live = kind.applied(None, theirs.clone(), "them", false).unwrap();
+            let live = kind.applied(Some(&live), mine, "me", true).unwrap();
+            let names = |object: &Value| -> BTreeSet<String> {
+                let items = object.pointer("/spec/containers").and_then(Value::as_array).cloned().unwrap_or_default();
+                items.iter().filter_map(|item| item["name"].as_str().map(str::to_owned)).collect()
+            };
+            prop_assert!(names(&live.value()).is_superset(&names(&theirs)));
+        }
+    }
+}

@@ -8,7 +8,7 @@ use crate::raw::{self, Node};
 /// Most operations in one patch.
 const MAX_OPERATIONS: usize = 10_000;
 /// What a copy may add to the object in all, in bytes.
-const MAX_COPIED: usize = 100 * 1024 * 1024;
+const MAX_COPIED: usize = 3 * 1024 * 1024;
 
 /// Applies a JSON patch as it was sent. Nothing is changed unless all operations succeed.
 pub fn apply(doc: &Value, patch: &[u8]) -> Result<Patched, Error> {

@@ -294,6 +294,7 @@ impl<'a> Decoder<'a> {
 mod tests {
     use super::super::sample;
     use super::*;
+    use proptest::prelude::*;
     use serde_json::json;
 
     fn decode(text: &str) -> Result<Decoded, DecodeError> {
@@ -414,5 +415,51 @@ mod tests {
             error(json!({"spec": {"count": "three"}})),
             "unrecognized type: int32"
         );
+    }
+
+    fn values() -> impl Strategy<Value = Value> {
+        let key = prop::sample::select(vec![
+            "metadata",
+            "spec",
+            "containers",
+            "name",
+            "labels",
+            "limits",
+            "ports",
+            "port",
+            "grace",
+            "strategy",
+            "x",
+        ]);
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            (-2i64..2).prop_map(Value::from),
+            prop::sample::select(vec!["", "a", "1", "100m", "2024-01-02T03:04:05Z"])
+                .prop_map(Value::from),
+        ];
+        leaf.prop_recursive(6, 48, 5, move |inner| {
+            let members = prop::collection::btree_map(key.clone(), inner.clone(), 0..5);
+            prop_oneof![
+                prop::collection::vec(inner, 0..3).prop_map(Value::Array),
+                members.prop_map(|members| Value::Object(
+                    members
+                        .into_iter()
+                        .map(|(key, value)| (key.to_owned(), value))
+                        .collect()
+                )),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn decoding_brings_into_a_form_that_decodes_to_itself(value in values()) {
+            if let Ok(first) = sample::pod().decode_value(&value) {
+                let again = sample::pod().decode_value(&first.value).unwrap();
+                prop_assert_eq!(again.value, first.value);
+                prop_assert!(again.strict.is_empty());
+            }
+        }
     }
 }
