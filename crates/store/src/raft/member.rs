@@ -1,9 +1,6 @@
-//! A running member: its databases, its raft, and the tasks that go with them.
+//! A running member: what is asked of it, and how it stops.
 
 use std::{
-    collections::BTreeMap,
-    io,
-    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -18,91 +15,54 @@ use tokio::{
 };
 
 use super::{
-    barrier::{Barrier, Rounds},
+    barrier::Barrier,
     contact::Contact,
     leadership::{Leader, Leadership},
     log_store::LogStore,
     membership::Identity,
-    network::Network,
-    peers::{PeerTls, Peers},
+    peers::Peers,
     proposals::{Fate, Proposals},
-    proposer::{Proposer, Sender},
+    proposer::Proposer,
     server::PeerService,
     snapshot::Snapshots,
-    state_machine::{Parts, StateMachine},
     types::{Member, Proposal, Raft, TypeConfig},
 };
 use crate::{
     command::{Command, Outcome},
-    disk::{self, Database, Home, Rocks, Shared},
+    disk::Home,
     metrics::Metrics,
     refusal::Refusal,
-    state::{Clock, State},
+    state::State,
 };
 
 /// A leader that stops waits so long for another to take over.
 const HANDOVER: Duration = Duration::from_secs(1);
 
-/// What a member needs to run.
-pub(crate) struct Options {
-    /// Where its databases lie; made when missing.
-    pub(crate) directory: PathBuf,
-    /// Who a new directory belongs to; one that is in use knows by itself.
-    pub(crate) identity: Identity,
-    /// The members of a new cluster; empty when an existing one is joined.
-    pub(crate) initial: BTreeMap<u64, Member>,
-    pub(crate) tls: PeerTls,
-    pub(crate) heartbeat: Duration,
-    pub(crate) election_timeout: Duration,
-    /// Entries after which a snapshot is taken.
-    pub(crate) snapshot_count: u64,
-    /// The first proposal's ID; random, so that IDs of an earlier run do not come again.
-    pub(crate) first_proposal: u64,
-    pub(crate) clock: Clock,
-    pub(crate) metrics: Metrics,
-}
-
-/// Why a member does not start.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
-    #[error("create data directory {0}")]
-    Create(PathBuf, #[source] io::Error),
-    #[error("data directory {0} is in use or not readable")]
-    Open(PathBuf, #[source] disk::Error),
-    #[error("read the raft log in {0}")]
-    Log(PathBuf, #[source] io::Error),
-    #[error("consensus configuration")]
-    Config(#[from] openraft::ConfigError),
-    #[error("recover the state in {0}: {1}")]
-    Recover(PathBuf, String),
-    #[error("form a new cluster: {0}")]
-    Bootstrap(String),
-}
-
 /// A running member; clones share it.
 #[derive(Clone)]
 pub(crate) struct RaftNode {
-    inner: Arc<Inner>,
+    pub(super) inner: Arc<Inner>,
 }
 
-struct Inner {
-    identity: Identity,
-    raft: Raft,
-    state: Arc<State>,
-    home: Arc<Home>,
-    log: LogStore,
-    leadership: Leadership,
-    peers: Peers,
-    proposals: Arc<Proposals>,
-    proposer: Proposer,
-    barrier: Barrier,
-    snapshots: Snapshots,
-    contact: Contact,
-    applied: watch::Receiver<u64>,
-    next_proposal: AtomicU64,
+/// What the clones share.
+pub(super) struct Inner {
+    pub(super) identity: Identity,
+    pub(super) raft: Raft,
+    pub(super) state: Arc<State>,
+    pub(super) home: Arc<Home>,
+    pub(super) log: LogStore,
+    pub(super) leadership: Leadership,
+    pub(super) peers: Peers,
+    pub(super) proposals: Arc<Proposals>,
+    pub(super) proposer: Proposer,
+    pub(super) barrier: Barrier,
+    pub(super) snapshots: Snapshots,
+    pub(super) contact: Contact,
+    pub(super) applied: watch::Receiver<u64>,
+    pub(super) next_proposal: AtomicU64,
     /// Longest wait for a leader, and for an answer from it.
-    patience: Duration,
-    metrics: Metrics,
+    pub(super) patience: Duration,
+    pub(super) metrics: Metrics,
 }
 
 /// How far a member is, for Status and metrics.
@@ -118,71 +78,6 @@ pub(crate) struct Progress {
 }
 
 impl RaftNode {
-    /// Opens what lies in the directory, replays what was committed, and takes part in the cluster.
-    pub(crate) async fn start(options: Options) -> Result<Self, Error> {
-        let directory = options.directory.clone();
-        let (database, home) = open(&directory)?;
-        let metrics = options.metrics.clone();
-        let log = LogStore::open(database, move |took| metrics.wal_synced(took));
-        let log = log.map_err(|e| Error::Log(directory.clone(), e))?;
-        let state = State::open(home.current(), options.clock.clone()).map_err(|e| Error::Open(directory.clone(), e))?;
-        let snapshots = Snapshots::open(directory.join("snapshots")).map_err(|e| Error::Create(directory.clone(), e))?;
-        let known = log.identity().map_err(|e| Error::Log(directory.clone(), e))?;
-        let identity = known.clone().unwrap_or_else(|| options.identity.clone());
-        let proposals = Arc::<Proposals>::default();
-        let machine = StateMachine::open(Parts {
-            state: state.clone(),
-            home: home.clone(),
-            snapshots: snapshots.clone(),
-            proposals: proposals.clone(),
-            hardened: log.hardened(),
-            metrics: options.metrics.clone(),
-        });
-        let machine = machine.map_err(|e| Error::Log(directory.clone(), e))?;
-        let applied = machine.applied();
-        let peers = Peers::new(identity.clone(), options.tls.clone());
-        let network = Network { peers: peers.clone(), id: identity.member_id };
-        let config = Arc::new(config(&options)?);
-        let raft = Raft::new(identity.member_id, config, network, log.clone(), machine).await;
-        let raft = raft.map_err(|e| Error::Recover(directory.clone(), e.to_string()))?;
-        if known.is_none() {
-            log.save_identity(&identity).await.map_err(|e| Error::Log(directory.clone(), e))?;
-        }
-        bootstrap(&raft, options.initial.clone()).await?;
-        let parts = Wired { identity, raft, state, home, log, peers, proposals, snapshots, applied };
-        Ok(Self::wire(parts, &options))
-    }
-
-    fn wire(parts: Wired, options: &Options) -> Self {
-        let Wired { identity, raft, state, home, log, peers, proposals, snapshots, applied } = parts;
-        let contact = Contact::new();
-        let leadership = Leadership::new(identity.member_id, &raft, contact.clone(), options.election_timeout);
-        let patience = Duration::from_secs(5) + options.election_timeout;
-        let proposer = Proposer::spawn(Sender {
-            raft: raft.clone(),
-            leadership: leadership.clone(),
-            peers: peers.clone(),
-            proposals: proposals.clone(),
-        });
-        let barrier = Barrier::spawn(Rounds {
-            raft: raft.clone(),
-            leadership: leadership.clone(),
-            peers: peers.clone(),
-            applied: applied.clone(),
-            patience,
-        });
-        let next_proposal = AtomicU64::new(options.first_proposal);
-        let metrics = options.metrics.clone();
-        let inner = Inner {
-            identity, raft, state, home, log, leadership, peers, proposals, proposer, barrier, snapshots, contact,
-            applied, next_proposal, patience, metrics,
-        };
-        let node = Self { inner: Arc::new(inner) };
-        tokio::spawn(super::housekeeping::follow_leadership(node.clone(), options.election_timeout));
-        tokio::spawn(super::housekeeping::take_snapshots(node.clone(), options.snapshot_count));
-        node
-    }
-
     /// The service for the other members.
     pub(crate) fn peer_router(&self) -> axum::Router {
         let Inner { raft, contact, snapshots, identity, .. } = &*self.inner;
@@ -365,18 +260,6 @@ impl RaftNode {
     }
 }
 
-struct Wired {
-    identity: Identity,
-    raft: Raft,
-    state: Arc<State>,
-    home: Arc<Home>,
-    log: LogStore,
-    peers: Peers,
-    proposals: Arc<Proposals>,
-    snapshots: Snapshots,
-    applied: watch::Receiver<u64>,
-}
-
 /// Stops waiting when the client gives up.
 struct Abandon<'a> {
     proposals: &'a Proposals,
@@ -387,49 +270,4 @@ impl Drop for Abandon<'_> {
     fn drop(&mut self) {
         self.proposals.abandon(self.id);
     }
-}
-
-fn open(directory: &Path) -> Result<(Arc<dyn Database>, Arc<Home>), Error> {
-    let create = |path: PathBuf| std::fs::create_dir_all(&path).map_err(|e| Error::Create(path, e));
-    create(directory.join("raft"))?;
-    let opened = |e| Error::Open(directory.to_owned(), e);
-    let shared = Arc::new(Shared::default());
-    let raft = Rocks::open_raft(&directory.join("raft"), &shared).map_err(opened)?;
-    let home = Home::open(directory.to_owned(), shared).map_err(opened)?;
-    Ok((Arc::new(raft), Arc::new(home)))
-}
-
-/// etcd's timings in openraft's terms: a follower campaigns between one and a half and two election timeouts after it
-/// last heard from a leader (its lease, then a random part), and grants nobody a vote within one. The shortest random
-/// part is also how long a candidate waits for a vote, which the voter has to sync.
-fn config(options: &Options) -> Result<openraft::Config, openraft::ConfigError> {
-    let election = options.election_timeout.as_millis() as u64;
-    let heartbeat = options.heartbeat.as_millis() as u64;
-    let config = openraft::Config {
-        cluster_name: "store".into(),
-        heartbeat_interval: heartbeat,
-        election_timeout_min: (election / 2).max(heartbeat + 1),
-        election_timeout_max: election,
-        enable_pre_vote: Some(true),
-        // A restarted leader has to be elected again: only then does it know what was committed without it.
-        enable_leader_restore: Some(false),
-        // Both are decided by log bytes, in `housekeeping`.
-        snapshot_policy: openraft::SnapshotPolicy::Never,
-        max_in_snapshot_log_to_keep: u64::MAX,
-        // A follower gets a snapshot only when the log it needs is gone.
-        replication_lag_threshold: u64::MAX / 2,
-        install_snapshot_timeout: 10 * 60 * 1000,
-        backoff: "50ms 100ms 200ms ..500ms".into(),
-        ..Default::default()
-    };
-    config.validate()
-}
-
-/// Forms a new cluster. Every initial member does it with the same membership; one that has done so is left alone.
-async fn bootstrap(raft: &Raft, initial: BTreeMap<u64, Member>) -> Result<(), Error> {
-    let failed = |error: &dyn std::fmt::Display| Error::Bootstrap(error.to_string());
-    if raft.is_initialized().await.map_err(|e| failed(&e))? || initial.is_empty() {
-        return Ok(());
-    }
-    raft.initialize(initial).await.map_err(|e| failed(&e))
 }

@@ -11,7 +11,7 @@ mod housekeeping;
 mod leadership;
 mod leases;
 mod log_store;
-pub(crate) mod member;
+mod member;
 pub(crate) mod membership;
 mod network;
 pub(crate) mod peers;
@@ -19,13 +19,15 @@ mod proposals;
 mod proposer;
 mod server;
 mod snapshot;
+mod start;
 mod state_machine;
 #[cfg(test)]
 mod tests;
 mod types;
 mod wire;
 
-pub(crate) use member::{Options, RaftNode};
+pub(crate) use member::RaftNode;
+pub(crate) use start::Options;
 
 use std::sync::Arc;
 
