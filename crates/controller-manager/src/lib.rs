@@ -11,8 +11,11 @@ mod flags;
 mod identity;
 mod options;
 mod owner;
+mod placement;
 mod pod_control;
 mod pods;
+mod revisions;
+mod template_hash;
 
 use std::{path::PathBuf, sync::Arc};
 

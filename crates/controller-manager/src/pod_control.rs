@@ -41,17 +41,24 @@ impl PodControl {
     where
         O: Typed + Resource<DynamicType = ()> + fmt::Debug,
     {
-        let pod = from_template(owner, template);
-        let (mut created, mut batch) = (0, FIRST_BATCH.min(count));
+        self.create_pods(owner, namespace, &vec![from_template(owner, template); count]).await
+    }
+
+    /// The same for pods that differ.
+    pub(crate) async fn create_pods<O>(&self, owner: &O, namespace: &str, pods: &[Pod]) -> (usize, anyhow::Result<()>)
+    where
+        O: Typed + Resource<DynamicType = ()> + fmt::Debug,
+    {
+        let (mut created, mut batch) = (0, FIRST_BATCH.min(pods.len()));
         while batch > 0 {
-            let results = join_all((0..batch).map(|_| self.create(owner, namespace, &pod))).await;
+            let results = join_all(pods[created..created + batch].iter().map(|pod| self.create(owner, namespace, pod))).await;
             created += results.iter().filter(|result| result.is_ok()).count();
             if let Some(error) = results.into_iter().find_map(Result::err) {
                 // A namespace on its way out takes no pods, and the owner goes with it.
                 let hopeless = retry::is_namespace_terminating(&error);
                 return (created, if hopeless { Ok(()) } else { Err(anyhow::anyhow!(message(&error))) });
             }
-            batch = (batch * 2).min(count - created);
+            batch = (batch * 2).min(pods.len() - created);
         }
         (created, Ok(()))
     }

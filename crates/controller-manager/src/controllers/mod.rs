@@ -1,15 +1,18 @@
 //! Every controller, in one table.
 
 mod clusterrole_aggregation;
+mod daemonset;
 mod deployment;
 mod endpoints;
 mod garbage;
+mod job;
 mod namespace;
 mod node;
 mod pod_garbage;
 mod replicaset;
 mod root_ca;
 mod service_account;
+mod statefulset;
 
 use anyhow::bail;
 use futures::future::BoxFuture;
@@ -49,6 +52,10 @@ pub(crate) fn all() -> Vec<Descriptor> {
         controller("clusterrole-aggregation-controller", &["clusterrole-aggregation"], "clusterrole-aggregation-controller", "clusterrole-aggregation-controller", clusterrole_aggregation::run),
         controller("deployment-controller", &["deployment"], "deployment-controller", "deployment-controller", deployment::run),
         controller("replicaset-controller", &["replicaset"], "replicaset-controller", "replicaset-controller", replicaset::run),
+        controller("statefulset-controller", &["statefulset"], "statefulset-controller", "statefulset-controller", statefulset::run),
+        controller("daemonset-controller", &["daemonset"], "daemon-set-controller", "daemonset-controller", daemonset::run),
+        controller("job-controller", &["job"], "job-controller", "job-controller", job::run),
+        controller("ttl-after-finished-controller", &["ttl-after-finished"], "ttl-after-finished-controller", "ttl-after-finished-controller", job::run_ttl),
         controller("endpointslice-controller", &["endpointslice"], "endpointslice-controller", "endpoint-slice-controller", endpoints::run_slices),
         controller("endpoints-controller", &["endpoint"], "endpoint-controller", "endpoint-controller", endpoints::run_endpoints),
         controller("namespace-controller", &["namespace"], "namespace-controller", "namespace-controller", namespace::run),

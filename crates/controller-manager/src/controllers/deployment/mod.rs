@@ -4,8 +4,6 @@
 //! that is taken, a namespace that is going away.
 
 mod conditions;
-mod go_quantity;
-mod hash;
 pub(crate) mod limits;
 mod plan;
 #[cfg(test)]

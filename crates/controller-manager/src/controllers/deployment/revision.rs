@@ -4,11 +4,11 @@ use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, ReplicaSetSpec};
 use kube::api::ObjectMeta;
 
 use super::{
-    conditions, hash, limits,
+    conditions, limits,
     plan::{Action, Plan},
     sets,
 };
-use crate::owner;
+use crate::{owner, template_hash::template_hash};
 
 /// Index of the oldest ReplicaSet with the deployment's template; `sets` are sorted by age.
 pub(super) fn find_new(deployment: &Deployment, sets: &[ReplicaSet]) -> Option<usize> {
@@ -91,7 +91,7 @@ impl Plan {
 pub(super) fn new_set(deployment: &Deployment) -> ReplicaSet {
     let spec = deployment.spec.clone().unwrap_or_default();
     let collisions = deployment.status.as_ref().and_then(|status| status.collision_count);
-    let hash = hash::template_hash(&spec.template, collisions);
+    let hash = template_hash(&spec.template, collisions);
     let mut template = spec.template;
     let labels = template.metadata.get_or_insert_default().labels.get_or_insert_default();
     labels.insert(sets::HASH.into(), hash.clone());

@@ -13,7 +13,10 @@ use client::{
 };
 use futures::{FutureExt as _, future::BoxFuture};
 use k8s_openapi::api::core::v1::Namespace;
-use kube::{Api, Client, api::PostParams};
+use kube::{
+    Api, Client,
+    api::{DeleteParams, PostParams, Preconditions},
+};
 
 use content::Remaining;
 
@@ -56,7 +59,13 @@ impl Controller {
         let api: Api<Namespace> = Api::all(self.client.clone());
         // The cache may be behind our own writes.
         let Some(namespace) = retry::optional(api.get(&key.name).await)? else { return Ok(Outcome::Done) };
-        if namespace.metadata.deletion_timestamp.is_none() || finalizers(&namespace).is_empty() {
+        if namespace.metadata.deletion_timestamp.is_none() {
+            return Ok(Outcome::Done);
+        }
+        if finalizers(&namespace).is_empty() {
+            // Finished, by whoever: what is left is to let it go.
+            let preconditions = Preconditions { uid: namespace.metadata.uid, ..Preconditions::default() };
+            retry::optional(api.delete(&key.name, &DeleteParams::default().preconditions(preconditions)).await)?;
             return Ok(Outcome::Done);
         }
         let Some(namespace) = self.mark(&api, namespace).await? else { return Ok(Outcome::Done) };

@@ -26,7 +26,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::{BY_NODE, node_of, taints::NO_EXECUTE};
-use crate::context::Context;
+use crate::{context::Context, placement::tolerates};
 
 struct Controller {
     context: Context,
@@ -165,19 +165,6 @@ fn plan(taints: &[Taint], tolerations: &[Toleration]) -> Verdict {
     match shortest {
         None => Verdict::Stay,
         Some(seconds) => Verdict::GoAfter(Duration::from_secs(u64::try_from(seconds).unwrap_or(0))),
-    }
-}
-
-fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
-    let given = |value: &Option<String>| value.clone().unwrap_or_default();
-    let (effect, key, operator) = (given(&toleration.effect), given(&toleration.key), given(&toleration.operator));
-    if (!effect.is_empty() && effect != taint.effect) || (!key.is_empty() && key != taint.key) {
-        return false;
-    }
-    match operator.as_str() {
-        "" | "Equal" => given(&toleration.value) == given(&taint.value),
-        "Exists" => true,
-        _ => false,
     }
 }
 

@@ -58,18 +58,17 @@ pub(super) fn no_execute(node: &Node, wanted: Option<&str>, now: Timestamp) -> O
     replaced(node, NO_EXECUTE, wanted.as_slice(), now)
 }
 
-/// Puts taints that are new before those that are there, as upstream does.
+/// Puts taints that are new after those that are there, as upstream does.
 fn replaced(node: &Node, effect: &str, wanted: &[&str], now: Timestamp) -> Option<Vec<Taint>> {
     let current = current(node);
     let has = |key: &str| current.iter().any(|taint| taint.key == key && taint.effect == effect);
-    let mut taints: Vec<Taint> = Vec::new();
-    for key in wanted.iter().filter(|key| !has(key)) {
-        taints.insert(0, taint(key, effect, now));
-    }
-    let added = !taints.is_empty();
     let kept = current.iter().filter(|taint| !is_ours(taint, effect) || wanted.contains(&taint.key.as_str()));
-    taints.extend(kept.cloned());
-    (added || taints.len() != current.len()).then_some(taints)
+    let mut taints: Vec<Taint> = kept.cloned().collect();
+    let new = wanted.iter().filter(|key| !has(key)).map(|key| taint(key, effect, now));
+    let removed = taints.len() != current.len();
+    let before = taints.len();
+    taints.extend(new);
+    (removed || taints.len() != before).then_some(taints)
 }
 
 /// Labels to set so that the older names say the same.
@@ -99,11 +98,11 @@ mod tests {
     }
 
     #[test]
-    fn conditions_become_taints_before_those_of_others() {
+    fn conditions_become_taints_after_those_of_others() {
         let mine = json!({"taints": [{"key": "mine", "effect": "NoSchedule"}]});
         let pressed = json!([{"type": "Ready", "status": "True"}, {"type": "MemoryPressure", "status": "True"}]);
         let taints = keys(no_schedule(&node(&pressed, &mine), Timestamp::UNIX_EPOCH)).unwrap();
-        assert_eq!(taints, ["node.kubernetes.io/memory-pressure:NoSchedule", "mine:NoSchedule"]);
+        assert_eq!(taints, ["mine:NoSchedule", "node.kubernetes.io/memory-pressure:NoSchedule"]);
     }
 
     #[test]

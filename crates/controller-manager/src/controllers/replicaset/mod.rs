@@ -1,7 +1,7 @@
 //! Keeps as many pods of a template running as a ReplicaSet asks for.
 
 mod plan;
-mod rank;
+pub(crate) mod rank;
 mod status;
 
 use std::{sync::Arc, time::Instant};

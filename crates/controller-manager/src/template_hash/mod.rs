@@ -1,22 +1,23 @@
-//! The name a pod template gives its ReplicaSet: exactly the one upstream's controller gives it, so that either of them can
-//! take over a Deployment from the other without rolling its pods. Pure.
+//! The name a pod template gives its ReplicaSet or revision: exactly the one upstream's controllers give it, so that either
+//! of them can take over from the other without rolling pods. Pure.
 //!
 //! Upstream hashes the text that Go's `spew` makes of the typed template. [`go_types.txt`] lists the Go structs that text
 //! shows, field by field in their order: `Name:Type`, and `=json` where the JSON name is not the Go name with a small
 //! initial; an embedded struct has an empty JSON name.
+
+mod go_quantity;
 
 use std::{collections::HashMap, sync::LazyLock};
 
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::Value;
 
-use super::go_quantity;
 
 /// Letters and digits without vowels and look-alikes, as upstream's generated names use them.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// The hash of a template; `collisions` tells templates apart whose plain hashes are equal.
-pub(super) fn template_hash(template: &PodTemplateSpec, collisions: Option<i32>) -> String {
+pub(crate) fn template_hash(template: &PodTemplateSpec, collisions: Option<i32>) -> String {
     let value = serde_json::to_value(template).unwrap_or_default();
     let mut hash = Fnv1a::default();
     hash.write(dump("v1.PodTemplateSpec", &value).as_bytes());
@@ -28,19 +29,30 @@ pub(super) fn template_hash(template: &PodTemplateSpec, collisions: Option<i32>)
     safe_encode(&hash.0.to_string())
 }
 
+/// The name ending of a ControllerRevision with this data (upstream: `HashControllerRevision`): plain FNV-1.
+pub(crate) fn revision_hash(data: &str, collisions: Option<i32>) -> String {
+    let probe = collisions.map(|collisions| collisions.to_string()).unwrap_or_default();
+    let bytes = data.bytes().chain(probe.bytes());
+    let hash = bytes.fold(OFFSET, |hash, byte| hash.wrapping_mul(PRIME) ^ u32::from(byte));
+    safe_encode(&hash.to_string())
+}
+
+const OFFSET: u32 = 0x811c_9dc5;
+const PRIME: u32 = 0x0100_0193;
+
 /// 32-bit FNV-1a.
 struct Fnv1a(u32);
 
 impl Default for Fnv1a {
     fn default() -> Self {
-        Self(0x811c_9dc5)
+        Self(OFFSET)
     }
 }
 
 impl Fnv1a {
     fn write(&mut self, bytes: &[u8]) {
         for byte in bytes {
-            self.0 = (self.0 ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
+            self.0 = (self.0 ^ u32::from(*byte)).wrapping_mul(PRIME);
         }
     }
 }
