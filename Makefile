@@ -1,0 +1,44 @@
+# Everything a day's work needs, each a short recipe. `make up` and `make test` work on a fresh Debian 12 with Rust and gcc.
+export CARGO_TARGET_DIR ?= $(CURDIR)/target
+BIN := $(CARGO_TARGET_DIR)/debug
+TOOLS := $(CARGO_TARGET_DIR)/tools
+export PATH := $(BIN):$(TOOLS)/bin:$(PATH)
+export PYTHONPATH := $(TOOLS)
+
+.PHONY: up down build test bench verify fix clean packages tools
+
+up: build ## Start a cluster in the background and wait until its nodes are Ready.
+	@quarterdeck up --detach
+	@quarterdeck status --wait 180
+
+down: ## Stop it.
+	@quarterdeck down
+
+build: packages
+	cargo build --workspace
+
+test: build tools verify ## Prove everything.
+	cargo test --workspace --no-fail-fast
+
+bench: build tools ## Time to ready and memory; see tests/bench/README.md.
+	tests/bench/start
+
+verify: ## Check without writing: format, lints, architecture.
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	cargo test -p tests --test architecture
+
+fix: ## Repair what can be repaired.
+	cargo fmt --all
+	cargo clippy --workspace --all-targets --fix --allow-dirty --allow-staged
+
+clean: ## Remove all that was built, and the default cluster's data.
+	-quarterdeck down
+	cargo clean
+	rm -rf "$${XDG_DATA_HOME:-$$HOME/.local/share}/quarterdeck"
+
+packages: # What the build and the containerd runtime need from Debian.
+	@deploy/packages
+
+tools: # The real clients that tests use, from PyPI.
+	@tests/tools $(TOOLS)

@@ -1,0 +1,62 @@
+//! The example Deployment as real containers under containerd. Needs root; says so where it is not.
+#![allow(clippy::unwrap_used)]
+
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use tests::{Cluster, eventually, has, within};
+
+const EXAMPLE: &str = include_str!("../../deploy/examples/storefront-api.yaml");
+
+fn possible() -> bool {
+    let possible = nix::unistd::geteuid().is_root() && has("containerd") && has("runc");
+    if !possible {
+        eprintln!("skipped: real containers need root, containerd and runc");
+    }
+    possible
+}
+
+fn container_ids(cluster: &Cluster) -> Vec<String> {
+    let pods = cluster.get(&["pods", "-l", "app=storefront-api"]).unwrap();
+    let pods = pods["items"].as_array().unwrap();
+    let mut ids: Vec<_> = pods.iter().map(|pod| pod["status"]["containerStatuses"][0]["containerID"].to_string()).collect();
+    ids.sort();
+    ids
+}
+
+#[test]
+fn three_replicas_are_available_within_thirty_seconds_and_survive_the_kubelet() {
+    if !possible() {
+        return;
+    }
+    let cluster = Cluster::up(&["--runtime", "containerd", "--restart"]);
+    cluster.wait_for_nodes();
+    cluster.apply(EXAMPLE);
+    within(Duration::from_secs(30), "3/3 available", || {
+        let deployment = cluster.get(&["deployment", "storefront-api"]).unwrap();
+        if deployment["status"]["availableReplicas"] == 3 { Ok(()) } else { Err(deployment["status"].to_string()) }
+    });
+    let slices = cluster.get(&["endpointslices", "-l", "kubernetes.io/service-name=storefront-api"]).unwrap();
+    assert_eq!(slices["items"][0]["endpoints"].as_array().unwrap().len(), 3);
+    let logs = cluster.kubectl(&["logs", "deployment/storefront-api"]).ok();
+    assert!(logs.contains("listening on"), "{logs}");
+    restarting_the_kubelet_restarts_no_container(&cluster);
+    cluster.kubectl(&["delete", "deployment", "storefront-api", "--timeout=60s"]).ok();
+    within(Duration::from_secs(60), "pods are gone", || {
+        let pods = cluster.get(&["pods", "-l", "app=storefront-api"]).unwrap();
+        if pods["items"].as_array().unwrap().is_empty() { Ok(()) } else { Err(pods.to_string()) }
+    });
+}
+
+fn restarting_the_kubelet_restarts_no_container(cluster: &Cluster) {
+    let before = container_ids(cluster);
+    let old = cluster.pid("kubelet-node-1");
+    cluster.signal("kubelet-node-1", Signal::SIGKILL);
+    eventually("another kubelet runs", || cluster.pid("kubelet-node-1") != old && cluster.pid("kubelet-node-1") != 0);
+    cluster.wait_for_nodes();
+    // A pod made now is started by the new kubelet, after it has looked at what it found.
+    cluster.kubectl(&["scale", "deployment/storefront-api", "--replicas=4"]).ok();
+    cluster.kubectl(&["rollout", "status", "deployment/storefront-api", "--timeout=60s"]).ok();
+    let after = container_ids(cluster);
+    assert!(before.iter().all(|id| after.contains(id)), "before {before:?}, after {after:?}");
+}
