@@ -39,7 +39,7 @@ fn a_transaction_compares_and_chooses() {
         format!("--key={}", pki.join("healthcheck-client.key").display()),
         "txn".to_owned(),
     ]);
-    let said = tests::run_with_input(&mut command, "value(\"a\") = \"1\"\n\nput b yes\n\nput b no\n\n").ok();
+    let said = tests::run_with_input(&mut command, "value(\"a\") = \"1\"\n\nput b yes\n\nput b no\n\n\n").ok();
     assert!(said.starts_with("SUCCESS"), "{said}");
     assert_eq!(cluster.etcdctl(&ALL, &["get", "b", "--print-value-only"]).ok(), "yes\n");
 }

@@ -67,7 +67,9 @@ fn describes(cluster: &Cluster) {
     let deployment = cluster.kubectl(&["describe", "deploy", "web"]).ok();
     contains_all(&deployment, &["3 desired | 3 updated | 3 total | 3 available", "NewReplicaSetAvailable", "Scaled up replica set web-"]);
     contains_all(&cluster.kubectl(&["describe", "rs", "-l", "app=web"]).ok(), &["Controlled By:", "3 Running", "Created pod: web-"]);
-    contains_all(&cluster.kubectl(&["describe", "pod", "-l", "app=web"]).ok(), &["Successfully assigned default/web-", "Ready", "QoS Class:"]);
+    let pod = cluster.kubectl(&["get", "pod", "-l", "app=web", "-o", "name"]).ok();
+    let pod = cluster.kubectl(&["describe", pod.lines().next().unwrap()]).ok();
+    contains_all(&pod, &["Successfully assigned default/web-", "Ready", "QoS Class:", "Started"]);
     contains_all(&cluster.kubectl(&["describe", "node", "node-1"]).ok(), &["KubeletReady", "Allocatable:", "Lease:", "Non-terminated Pods:"]);
 }
 

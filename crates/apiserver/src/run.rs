@@ -17,6 +17,7 @@ use component::{
 use tokio::net::TcpListener;
 use tower::ServiceExt as _;
 
+use crate::storage::etcd::{Etcd, EtcdConfig};
 use crate::{
     Config,
     authz::rbac::Rbac,
@@ -29,7 +30,6 @@ use crate::{
     storage::{
         Backend,
         cache::{CacheConfig, CachedBackend},
-        etcd::{Etcd, EtcdConfig},
     },
     trust::Trust,
 };
