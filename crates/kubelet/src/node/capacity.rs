@@ -2,6 +2,11 @@
 
 use std::{fs, path::Path};
 
+/// Free memory in bytes, and the part of the disk, below which a node is under pressure: upstream's default hard eviction
+/// thresholds `memory.available<100Mi` and `nodefs.available<10%`.
+pub(crate) const LEAST_MEMORY: i64 = 100 << 20;
+pub(crate) const LEAST_DISK_PART: i64 = 10;
+
 /// Resources of a node: cores, bytes of memory, bytes of disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Capacity {
@@ -18,6 +23,11 @@ impl Capacity {
             memory: fs::read_to_string("/proc/meminfo").ok().and_then(|text| mem_total(&text)).unwrap_or(1 << 30),
             disk: disk(root).unwrap_or(10 << 30),
         }
+    }
+
+    /// What is left for pods once the hard eviction thresholds are set aside.
+    pub(crate) fn allocatable(self) -> Self {
+        Self { memory: (self.memory - LEAST_MEMORY).max(0), disk: self.disk - self.disk / LEAST_DISK_PART, ..self }
     }
 
     /// A node of the size upstream's hollow nodes have.
@@ -38,11 +48,11 @@ fn disk(path: &Path) -> Option<i64> {
     i64::try_from(stat.fragment_size().saturating_mul(stat.blocks())).ok()
 }
 
-/// Share of a disk that is free, 0 to 1.
-pub(crate) fn disk_free(path: &Path) -> Option<f64> {
-    let existing = path.ancestors().find(|p| p.exists())?;
-    let stat = nix::sys::statvfs::statvfs(existing).ok()?;
-    (stat.blocks() > 0).then(|| stat.blocks_available() as f64 / stat.blocks() as f64)
+/// Whether the disk `path` is on is nearly full.
+pub(crate) fn disk_pressure(path: &Path) -> bool {
+    let Some(existing) = path.ancestors().find(|p| p.exists()) else { return false };
+    let Ok(stat) = nix::sys::statvfs::statvfs(existing) else { return false };
+    stat.blocks_available() < stat.blocks() / LEAST_DISK_PART.unsigned_abs()
 }
 
 /// Bytes of memory available, from `/proc/meminfo`.
@@ -55,6 +65,12 @@ pub(crate) fn memory_available() -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pods_get_what_eviction_leaves() {
+        let capacity = Capacity { cpu: 2, memory: 1 << 30, disk: 1000 };
+        assert_eq!(capacity.allocatable(), Capacity { cpu: 2, memory: (1 << 30) - (100 << 20), disk: 900 });
+    }
 
     #[test]
     fn reads_meminfo() {

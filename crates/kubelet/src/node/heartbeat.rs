@@ -16,10 +16,6 @@ use super::{
 };
 use crate::cri::v1;
 
-/// Memory below which the node reports pressure (upstream's default eviction threshold).
-const LEAST_MEMORY: i64 = 100 << 20;
-/// Share of the disk below which the node reports pressure (likewise).
-const LEAST_DISK: f64 = 0.10;
 /// First and last wait between tries to register.
 const REGISTER_RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(7));
 
@@ -74,6 +70,7 @@ pub(crate) async fn report(node: &Arc<Node>, machine: &Machine) {
         if due {
             match patch(node, &status).await {
                 Ok(object) => {
+                    tell_turns(node, &old, status.conditions.as_deref().unwrap_or_default());
                     last = Some((Instant::now(), status));
                     tell_cidr(node, &object, &mut cidr).await;
                 }
@@ -110,6 +107,28 @@ async fn patch(node: &Node, status: &NodeStatus) -> kube::Result<NodeObject> {
     api.patch_status(&node.name, &PatchParams::default(), &patch).await
 }
 
+/// Events for conditions that are new or have turned.
+fn tell_turns(node: &Node, old: &[NodeCondition], new: &[NodeCondition]) {
+    for condition in new {
+        let same = old.iter().any(|c| c.type_ == condition.type_ && c.status == condition.status);
+        // Of thousands of hollow nodes the events would drown all others.
+        if same || node.simulated && condition.type_ != "Ready" {
+            continue;
+        }
+        let what = match (condition.type_.as_str(), condition.status.as_str()) {
+            ("Ready", "True") => "NodeReady",
+            ("Ready", _) => "NodeNotReady",
+            ("MemoryPressure", "True") => "NodeHasInsufficientMemory",
+            ("MemoryPressure", _) => "NodeHasSufficientMemory",
+            ("DiskPressure", "True") => "NodeHasDiskPressure",
+            ("DiskPressure", _) => "NodeHasNoDiskPressure",
+            ("PIDPressure", "True") => "NodeHasInsufficientPID",
+            _ => "NodeHasSufficientPID",
+        };
+        node.events.node(&node.name, "Normal", what, &format!("Node {} status is now: {what}", node.name));
+    }
+}
+
 /// Hands the node's range of pod addresses to the runtime, which may make its network from it; `known` is the last one.
 async fn tell_cidr(node: &Node, object: &NodeObject, known: &mut String) {
     let cidr = object.spec.as_ref().and_then(|s| s.pod_cidr.clone()).unwrap_or_default();
@@ -138,8 +157,8 @@ async fn health(node: &Node) -> Health {
         return Health { not_ready, ..Default::default() };
     }
     Health {
-        memory_pressure: capacity::memory_available().is_some_and(|bytes| bytes < LEAST_MEMORY),
-        disk_pressure: capacity::disk_free(&node.paths.pods()).is_some_and(|share| share < LEAST_DISK),
+        memory_pressure: capacity::memory_available().is_some_and(|bytes| bytes < capacity::LEAST_MEMORY),
+        disk_pressure: capacity::disk_pressure(&node.paths.pods()),
         pid_pressure: false,
         not_ready,
     }

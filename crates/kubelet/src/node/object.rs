@@ -17,6 +17,9 @@ use k8s_openapi::{
 use super::{Node, capacity::Capacity};
 use crate::cri::v1;
 
+/// Says that volumes are attached by a controller, not by the kubelet; always so, as upstream's default.
+const MANAGED_ATTACH: &str = "volumes.kubernetes.io/controller-managed-attach-detach";
+
 /// Facts of the machine that do not change while it runs.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Machine {
@@ -92,7 +95,12 @@ pub(crate) fn object(node: &Node, machine: &Machine, health: &Health) -> NodeObj
     let mut labels = own_labels(&node.name);
     labels.extend(node.settings.labels.clone());
     NodeObject {
-        metadata: ObjectMeta { name: Some(node.name.clone()), labels: Some(labels), ..Default::default() },
+        metadata: ObjectMeta {
+            name: Some(node.name.clone()),
+            labels: Some(labels),
+            annotations: Some(BTreeMap::from([(MANAGED_ATTACH.to_owned(), "true".to_owned())])),
+            ..Default::default()
+        },
         spec: Some(NodeSpec {
             taints: (!node.settings.taints.is_empty()).then(|| node.settings.taints.clone()),
             ..Default::default()
@@ -109,11 +117,10 @@ pub(crate) fn status(
     images: Vec<ContainerImage>,
     old: &[NodeCondition],
 ) -> NodeStatus {
-    let resources = resources(node.capacity, node.settings.max_pods);
     NodeStatus {
         addresses: Some(addresses(node)),
-        allocatable: Some(resources.clone()),
-        capacity: Some(resources),
+        allocatable: Some(resources(node.capacity.allocatable(), node.settings.max_pods)),
+        capacity: Some(resources(node.capacity, node.settings.max_pods)),
         conditions: Some(conditions(health, old, node.now())),
         daemon_endpoints: Some(NodeDaemonEndpoints { kubelet_endpoint: Some(DaemonEndpoint { port: node.settings.port.into() }) }),
         node_info: Some(NodeSystemInfo {

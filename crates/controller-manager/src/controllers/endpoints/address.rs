@@ -52,11 +52,13 @@ pub(super) fn same_endpoint(old: &Pod, new: &Pod) -> bool {
     view(old) == view(new)
 }
 
-/// All addresses of the pod.
+/// All addresses of the pod that an endpoint may have. The API refuses loopback ones, which pods of the process runtime
+/// and host-network pods of a node on loopback have; with them a whole slice would be refused.
 pub(super) fn ips(pod: &Pod) -> Vec<String> {
     let Some(status) = &pod.status else { return Vec::new() };
-    let several: Vec<String> = status.pod_ips.iter().flatten().map(|ip| ip.ip.clone()).filter(|ip| !ip.is_empty()).collect();
-    if several.is_empty() { status.pod_ip.iter().filter(|ip| !ip.is_empty()).cloned().collect() } else { several }
+    let fits = |ip: &&String| ip.parse::<std::net::IpAddr>().is_ok_and(|ip| !ip.is_loopback());
+    let several: Vec<String> = status.pod_ips.iter().flatten().map(|ip| &ip.ip).filter(fits).cloned().collect();
+    if several.is_empty() { status.pod_ip.iter().filter(fits).cloned().collect() } else { several }
 }
 
 /// The pod's address of that family: `IPv4` or `IPv6`.
