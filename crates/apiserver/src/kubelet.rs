@@ -59,7 +59,7 @@ impl KubeletClient {
         }
     }
 
-    async fn send(&self, host: &str, port: u16, mut request: Request<Body>) -> Result<Response<Body>, String> {
+    async fn exchange(&self, host: &str, port: u16, mut request: Request<Body>) -> Result<Response<Body>, String> {
         let stream = self.connect(host, port).await.map_err(|e| format!("dial tcp {host}:{port}: {e}"))?;
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|e| e.to_string())?;
         tokio::spawn(async move {
@@ -87,8 +87,13 @@ fn with_identity(
 impl Kubelet for KubeletClient {
     async fn get(&self, host: &str, port: u16, path_and_query: &str) -> Result<Response<Body>, Status> {
         let request = Request::get(path_and_query).body(Body::empty()).map_err(Status::internal)?;
-        let sent = self.send(host, port, request).await;
+        let sent = self.exchange(host, port, request).await;
         sent.map_err(|e| Status::internal(format!("Get \"https://{host}:{port}{path_and_query}\": {e}")))
+    }
+
+    async fn send(&self, host: &str, port: u16, request: Request<Body>) -> Result<Response<Body>, Status> {
+        let what = format!("{} \"https://{host}:{port}{}\"", request.method(), request.uri());
+        self.exchange(host, port, request).await.map_err(|e| Status::internal(format!("{what}: {e}")))
     }
 }
 

@@ -77,6 +77,7 @@ impl Loopback {
     pub(crate) async fn send(&self, mut request: Request<Body>) -> Result<http::Response<Body>, Status> {
         let service = self.service.get().cloned().ok_or_else(|| Status::service_unavailable("the API server is starting"))?;
         request.extensions_mut().insert(InProcess((*self.user).clone()));
+        request.headers_mut().entry(header::USER_AGENT).or_insert(header::HeaderValue::from_static("kube-apiserver"));
         match service.oneshot(request).await {
             Ok(response) => Ok(response),
             Err(never) => match never {},

@@ -80,4 +80,7 @@ pub(crate) trait TokenReviewer: Send + Sync {
 pub(crate) trait Kubelet: Send + Sync {
     /// GET `https://host:port/path_and_query`; the body streams.
     async fn get(&self, host: &str, port: u16, path_and_query: &str) -> Result<http::Response<axum::body::Body>, Status>;
+
+    /// Sends a request whose URI is a path with query; an answer that switches protocols can be upgraded.
+    async fn send(&self, host: &str, port: u16, request: http::Request<axum::body::Body>) -> Result<http::Response<axum::body::Body>, Status>;
 }

@@ -4,6 +4,7 @@ mod binding;
 mod eviction;
 mod log;
 mod print;
+mod stream;
 mod views;
 
 use std::borrow::Cow;
@@ -14,8 +15,12 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 pub(crate) use binding::Bind;
+pub(crate) use log::address as kubelet_address;
 
-use super::pod_spec::{self, defaults, resources, update};
+use super::{
+    pod_spec::{self, defaults, resources, update},
+    proxy,
+};
 use crate::{
     registry::{
         Column, DeleteOptions, Generation, Resource, Strategy, Subresource, Wiring,
@@ -30,6 +35,10 @@ use crate::{
 /// The resource `pods` with its subresources.
 pub(crate) fn resource(wiring: &Wiring) -> Resource {
     let strategy = Pod { allow_privileged: wiring.allow_privileged };
+    let stream = |name, kind, options| {
+        let stream = stream::Stream { kind, kubelet: wiring.kubelet.clone() };
+        Subresource::call(name, &["create", "get"], ("", "v1", options), stream)
+    };
     namespaced("", "v1", "Pod", "pods")
         .short(&["po"])
         .category("all")
@@ -41,6 +50,10 @@ pub(crate) fn resource(wiring: &Wiring) -> Resource {
         .sub(Subresource::call("eviction", &["create"], ("policy", "v1", "Eviction"), eviction::Evict))
         .sub(Subresource::view("ephemeralcontainers", views::EphemeralContainers))
         .sub(Subresource::view("resize", views::Resize))
+        .sub(proxy::of_pods())
+        .sub(stream("exec", stream::Kind::Exec, "PodExecOptions"))
+        .sub(stream("attach", stream::Kind::Attach, "PodAttachOptions"))
+        .sub(stream("portforward", stream::Kind::PortForward, "PodPortForwardOptions"))
         .sub(Subresource::call("log", &["get"], ("", "v1", "Pod"), log::Log(wiring.kubelet.clone())))
 }
 

@@ -1,0 +1,181 @@
+//! `proxy` of pods, services and nodes: plain HTTP to what runs behind them.
+
+use std::{sync::Arc, time::Duration};
+
+use apimachinery::{Object, gvk::GroupResource, status::Status};
+use async_trait::async_trait;
+use axum::body::Body;
+use http::{Request, Response, header};
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::net::TcpStream;
+
+use super::{forward, pod};
+use crate::{
+    loopback::Loopback,
+    registry::{Answer, Call, Connect, Kubelet, Subresource, check::At},
+    request::RequestContext,
+};
+
+/// What is behind the proxy.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Target {
+    Pod,
+    Service,
+    Node,
+}
+
+struct Proxy {
+    target: Target,
+    kubelet: Option<Arc<dyn Kubelet>>,
+}
+
+const VERBS: &[&str] = &["create", "delete", "get", "patch", "update"];
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// The `proxy` subresource of pods.
+pub(crate) fn of_pods() -> Subresource {
+    Subresource::call("proxy", VERBS, ("", "v1", "PodProxyOptions"), Proxy { target: Target::Pod, kubelet: None })
+}
+
+/// The `proxy` subresource of services.
+pub(crate) fn of_services() -> Subresource {
+    Subresource::call("proxy", VERBS, ("", "v1", "ServiceProxyOptions"), Proxy { target: Target::Service, kubelet: None })
+}
+
+/// The `proxy` subresource of nodes, which leads to their kubelets.
+pub(crate) fn of_nodes(kubelet: Option<Arc<dyn Kubelet>>) -> Subresource {
+    Subresource::call("proxy", VERBS, ("", "v1", "NodeProxyOptions"), Proxy { target: Target::Node, kubelet })
+}
+
+#[async_trait]
+impl Connect for Proxy {
+    async fn call(&self, ctx: &RequestContext, api: &Loopback, mut call: Call) -> Result<Answer, Status> {
+        let name = Name::parse(&call.name)?;
+        let query = call.parts.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+        let path = format!("/{}{query}", ctx.info.rest.join("/"));
+        if self.target == Target::Node {
+            let node = api.api("v1", "nodes").get(name.object).await?;
+            let kubelet = self.kubelet.as_ref().ok_or_else(|| Status::service_unavailable("no kubelet client is configured"))?;
+            let (host, port) = pod::kubelet_address(&node)?;
+            let response = kubelet.send(&host, port, forward::request(&mut call, &path)?).await?;
+            return Ok(Answer::Raw(forward::answer(&mut call, response)));
+        }
+        let (host, port) = match self.target {
+            Target::Pod => pod_address(&api.namespaced("v1", "pods", ctx.namespace()).get(name.object).await?, name.port)?,
+            _ => service_address(api, ctx.namespace(), &name).await?,
+        };
+        if name.scheme == "https" {
+            return Err(Status::bad_request("proxying to https is not supported"));
+        }
+        let response = send(&host, port, forward::request(&mut call, &path)?).await?;
+        Ok(Answer::Raw(forward::answer(&mut call, response)))
+    }
+
+    fn raw(&self) -> bool {
+        true
+    }
+}
+
+/// `[scheme:]name[:port]`.
+struct Name<'a> {
+    scheme: &'a str,
+    object: &'a str,
+    port: &'a str,
+}
+
+impl<'a> Name<'a> {
+    fn parse(text: &'a str) -> Result<Self, Status> {
+        let parts: Vec<&str> = text.split(':').collect();
+        match parts[..] {
+            [object] => Ok(Self { scheme: "", object, port: "" }),
+            [object, port] => Ok(Self { scheme: "", object, port }),
+            [scheme @ ("" | "http" | "https"), object, port] => Ok(Self { scheme, object, port }),
+            _ => Err(Status::bad_request(format!("invalid service request {text:?}"))),
+        }
+    }
+}
+
+fn pod_address(pod: &Object, port: &str) -> Result<(String, u16), Status> {
+    let ip = pod.str_at("/status/podIP");
+    if ip.is_empty() {
+        return Err(Status::bad_request("address not allowed"));
+    }
+    let declared = At::field(pod, "spec").get("containers").items();
+    let ports: Vec<At<'_>> = declared.iter().flat_map(|container| container.get("ports").items()).collect();
+    let first = ports.first().and_then(|port| port.get("containerPort").int());
+    let named = ports.iter().find(|at| at.get("name").str() == port).and_then(|at| at.get("containerPort").int());
+    let chosen = if port.is_empty() { first.unwrap_or(80) } else { port.parse().ok().or(named).unwrap_or(0) };
+    let number = u16::try_from(chosen).ok().filter(|n| *n != 0);
+    number.map(|number| (ip.to_owned(), number)).ok_or_else(|| Status::bad_request(format!("pod has no port {port:?}")))
+}
+
+/// A ready endpoint of the service, for its port of that name or number.
+async fn service_address(api: &Loopback, namespace: &str, name: &Name<'_>) -> Result<(String, u16), Status> {
+    let service = api.namespaced("v1", "services", namespace).get(name.object).await?;
+    let unavailable = || Status::service_unavailable(format!("no endpoints available for service {:?}", name.object));
+    let ports = At::field(&service, "spec").get("ports").items();
+    let matches = |at: &&At<'_>| {
+        let number = at.get("port").int().unwrap_or(0).to_string();
+        name.port.is_empty() || at.get("name").str() == name.port || number == name.port
+    };
+    let wanted = ports.iter().find(matches).ok_or_else(unavailable)?.get("name").str();
+    let query = format!("labelSelector=kubernetes.io%2Fservice-name%3D{}", name.object);
+    let slices = api.namespaced("discovery.k8s.io/v1", "endpointslices", namespace).list(&query).await?.items;
+    if slices.is_empty() {
+        return Err(Status::not_found(&GroupResource::new("", "services"), name.object));
+    }
+    slices.iter().find_map(|slice| ready_endpoint(slice, wanted)).ok_or_else(unavailable)
+}
+
+fn ready_endpoint(slice: &Object, port: &str) -> Option<(String, u16)> {
+    let ports = At::field(slice, "ports").items();
+    let number = ports.iter().find(|at| at.get("name").str() == port)?.get("port").int()?;
+    let endpoints = At::field(slice, "endpoints").items();
+    let ready = endpoints.iter().find(|e| e.get("conditions").get("ready").value.as_bool() != Some(false))?;
+    let address = ready.get("addresses").value.pointer("/0").and_then(Value::as_str)?;
+    Some((address.to_owned(), u16::try_from(number).ok()?))
+}
+
+async fn send(host: &str, port: u16, mut request: Request<Body>) -> Result<Response<Body>, Status> {
+    let failed = |error: String| Status::service_unavailable(format!("error trying to reach service: {error}"));
+    let dial = tokio::time::timeout(CONNECT, TcpStream::connect((host, port))).await;
+    let stream = dial.map_err(|_| failed(format!("dial tcp {host}:{port}: i/o timeout")))?;
+    let stream = stream.map_err(|error| failed(format!("dial tcp {host}:{port}: {error}")))?;
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| failed(error.to_string()))?;
+    tokio::spawn(async move {
+        if let Err(error) = connection.with_upgrades().await {
+            tracing::debug!(%error, "a proxied connection ended");
+        }
+    });
+    let authority = format!("{host}:{port}").parse().map_err(Status::internal)?;
+    request.headers_mut().insert(header::HOST, authority);
+    let response = sender.send_request(request).await.map_err(|error| failed(error.to_string()))?;
+    Ok(response.map(Body::new))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn names_may_carry_scheme_and_port() {
+        let parse = |text: &'static str| Name::parse(text).map(|name| [name.scheme, name.object, name.port]);
+        assert_eq!(parse("x").unwrap(), ["", "x", ""]);
+        assert_eq!(parse("x:http").unwrap(), ["", "x", "http"]);
+        assert_eq!(parse("https:x:443").unwrap(), ["https", "x", "443"]);
+        assert!(parse("a:b:c:d").is_err());
+    }
+
+    #[test]
+    fn a_ready_endpoint_of_the_port_is_chosen() {
+        let slice = json!({"ports": [{"name": "p", "port": 8080}], "endpoints": [
+            {"addresses": ["10.0.0.1"], "conditions": {"ready": false}}, {"addresses": ["10.0.0.2"], "conditions": {}}]});
+        let slice = Object::from_value(slice).unwrap();
+        assert_eq!(ready_endpoint(&slice, "p"), Some(("10.0.0.2".into(), 8080)));
+        assert_eq!(ready_endpoint(&slice, "q"), None);
+    }
+}
