@@ -32,7 +32,7 @@ impl Entry {
     pub(crate) fn from_stored(collection: &Collection, key: Key, stored: &[u8], revision: Revision) -> Result<Self> {
         let decode = |source| Error::Decode { key: format!("{}/{key}", collection.prefix), source };
         let object = Object(serde_json::from_slice(stored).map_err(decode)?);
-        let attributes = Arc::new(Attributes::of(collection, &key, &object));
+        let attributes = Arc::new(Attributes::of(collection, &object));
         let json = match splice(stored, revision) {
             Some(json) => json,
             None => splice(&encode(&object), revision).unwrap_or_default(),
@@ -42,7 +42,7 @@ impl Entry {
 
     /// The entry an object becomes once stored as `stored` (see [`encode`]) at `revision`.
     pub(crate) fn from_written(collection: &Collection, key: Key, object: &Object, stored: &[u8], revision: Revision) -> Self {
-        let attributes = Arc::new(Attributes::of(collection, &key, object));
+        let attributes = Arc::new(Attributes::of(collection, object));
         Self::assemble(key, revision, splice(stored, revision).unwrap_or_default(), attributes)
     }
 
@@ -72,6 +72,16 @@ impl Entry {
     /// Labels and selectable fields.
     pub(crate) fn attributes(&self) -> &Attributes {
         &self.0.attributes
+    }
+
+    /// The value of a selectable field.
+    pub(crate) fn field(&self, path: &str) -> Option<&str> {
+        let key = &self.0.key;
+        match path {
+            "metadata.name" => Some(&key.name),
+            "metadata.namespace" => Some(key.namespace.as_str()).filter(|namespace| !namespace.is_empty()),
+            _ => self.0.attributes.fields.iter().find(|(known, _)| known == path).map(|(_, value)| value.as_str()),
+        }
     }
 
     /// The object in JSON, with type and resourceVersion.

@@ -91,7 +91,7 @@ impl Event {
 
     /// How a watch with `predicate` sees the change, if at all.
     pub(crate) fn seen_by(predicate: &Predicate, change: &Arc<Change>) -> Option<Self> {
-        let matches = |entry: &Entry| predicate.is_everything() || predicate.matches(entry.attributes());
+        let matches = |entry: &Entry| predicate.matches(entry);
         let before = change.previous.as_ref().is_some_and(matches);
         let now = change.current.as_ref().is_some_and(matches);
         let kind = match (before, now) {

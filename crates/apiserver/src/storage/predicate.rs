@@ -1,30 +1,26 @@
 //! Label and field selection over stored objects.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use apimachinery::Object;
-use apimachinery::selector::{field, label};
+use apimachinery::selector::{Lookup, field, label};
 
-use super::{Key, Collection};
+use super::{Collection, Entry};
 
 /// What selectors look at, computed once when an object enters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Attributes {
     /// `metadata.labels`.
     pub(crate) labels: BTreeMap<String, String>,
-    /// Selectable fields by path.
-    pub(crate) fields: BTreeMap<String, String>,
+    /// Selectable fields by path, but for name and namespace, which the key holds.
+    pub(crate) fields: Vec<(Cow<'static, str>, String)>,
 }
 
 impl Attributes {
     /// The attributes of `object` under its collection's rules.
-    pub(crate) fn of(collection: &Collection, key: &Key, object: &Object) -> Self {
-        let mut fields: BTreeMap<String, String> = (collection.fields)(object).into_iter().map(|(path, value)| (path.into_owned(), value)).collect();
-        fields.insert("metadata.name".to_owned(), key.name.clone());
-        if collection.namespaced {
-            fields.insert("metadata.namespace".to_owned(), key.namespace.clone());
-        }
-        Self { labels: object.labels(), fields }
+    pub(crate) fn of(collection: &Collection, object: &Object) -> Self {
+        Self { labels: object.labels(), fields: (collection.fields)(object) }
     }
 }
 
@@ -44,7 +40,16 @@ impl Predicate {
     }
 
     /// Whether the object matches.
-    pub(crate) fn matches(&self, attributes: &Attributes) -> bool {
-        self.labels.matches(&attributes.labels) && self.fields.matches(&attributes.fields)
+    pub(crate) fn matches(&self, entry: &Entry) -> bool {
+        self.is_everything() || (self.labels.matches(&entry.attributes().labels) && self.fields.matches(&Fields(entry)))
+    }
+}
+
+/// An object's fields, as selectors look at them.
+struct Fields<'a>(&'a Entry);
+
+impl Lookup for Fields<'_> {
+    fn lookup(&self, name: &str) -> Option<&str> {
+        self.0.field(name)
     }
 }

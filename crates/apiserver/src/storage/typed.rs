@@ -273,7 +273,7 @@ impl<K: Kv> Pages<'_, K> {
         let (limit, everything) = (self.options.limit as usize, self.options.predicate.is_everything());
         for (at, kv) in page.items.iter().enumerate() {
             let entry = self.storage.entry(kv)?;
-            if everything || self.options.predicate.matches(entry.attributes()) {
+            if self.options.predicate.matches(&entry) {
                 list.items.push(entry);
             }
             self.start = format!("{}\0", kv.key);

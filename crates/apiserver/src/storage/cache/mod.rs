@@ -36,7 +36,7 @@ pub(crate) struct CacheConfig {
     pub(crate) patience: Duration,
     /// How often the store is asked for progress while readers wait.
     pub(crate) progress: Duration,
-    /// Changes kept for watches that begin in the past, and states for lists of the past.
+    /// Changes kept at most, for watches that begin in the past and lists of the past.
     pub(crate) history: usize,
     /// Events a watcher may be behind before it is cut off.
     pub(crate) queue: usize,

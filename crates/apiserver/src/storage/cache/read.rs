@@ -35,7 +35,7 @@ impl Page {
         let mut list = List { revision, ..List::default() };
         let mut within = objects.range(start..).map(|(_, entry)| entry).take_while(|entry| scope.covers(entry.key()));
         for entry in within.by_ref() {
-            if everything || options.predicate.matches(entry.attributes()) {
+            if options.predicate.matches(entry) {
                 list.items.push(entry.clone());
             }
             if list.items.len() == limit {

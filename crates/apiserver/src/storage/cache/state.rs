@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::RwLock;
 use rpds::RedBlackTreeMapSync;
 use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
 
 use super::super::{Change, Entry, Error, Event, Freshness, Key, Predicate, Result, Revision, Scope, WatchOptions, WatchStart};
 
@@ -14,6 +16,10 @@ pub(super) type Objects = RedBlackTreeMapSync<Key, Entry>;
 
 /// Fields by whose exact value watchers are found without asking them all.
 const TRIGGERS: [&str; 2] = ["metadata.name", "spec.nodeName"];
+/// A watch that ends is begun anew within this time; upstream keeps as much.
+const KEPT_FOR: Duration = Duration::from_secs(75);
+/// Changes kept however old they are.
+const KEPT_AT_LEAST: usize = 100;
 
 /// The shared state of one cached collection.
 pub(super) struct Cache {
@@ -45,6 +51,7 @@ struct Past {
     change: Arc<Change>,
     /// The objects once the change was made.
     after: Objects,
+    at: Instant,
 }
 
 struct Watcher {
@@ -117,13 +124,8 @@ impl Cache {
         }
         state.revision = revision;
         let after = state.objects.clone();
-        state.history.push_back(Past { change: change.clone(), after });
-        if state.history.len() > self.history
-            && let Some(forgotten) = state.history.pop_front()
-        {
-            state.since = forgotten.change.revision();
-            state.base = forgotten.after;
-        }
+        state.history.push_back(Past { change: change.clone(), after, at: Instant::now() });
+        state.forget(self.history);
         state.dispatch(change);
         self.shown.send_replace(revision);
     }
@@ -168,6 +170,16 @@ impl Cache {
 }
 
 impl State {
+    /// Drops history beyond `most` changes, and old history beyond a few.
+    fn forget(&mut self, most: usize) {
+        let stale = |past: &Past| past.at.elapsed() > KEPT_FOR;
+        while self.history.len() > most || (self.history.len() > KEPT_AT_LEAST && self.history.front().is_some_and(stale)) {
+            let Some(forgotten) = self.history.pop_front() else { return };
+            self.since = forgotten.change.revision();
+            self.base = forgotten.after;
+        }
+    }
+
     /// The objects as of `revision`, while known.
     fn past(&self, revision: Revision) -> Option<Objects> {
         if revision > self.revision || revision < self.since {
@@ -178,7 +190,7 @@ impl State {
     }
 
     fn present(&self, scope: &Scope, predicate: &Predicate) -> Vec<Event> {
-        let matching = self.objects.values().filter(|entry| scope.covers(entry.key()) && predicate.matches(entry.attributes()));
+        let matching = self.objects.values().filter(|entry| scope.covers(entry.key()) && predicate.matches(entry));
         matching.cloned().map(Event::initial).collect()
     }
 
@@ -196,9 +208,9 @@ impl State {
         let mut asked: Vec<u64> = self.triggers.get(&None).into_iter().flatten().copied().collect();
         for field in TRIGGERS {
             let mut last = None;
-            for value in sides.iter().flatten().filter_map(|entry| entry.attributes().fields.get(field)) {
+            for value in sides.iter().flatten().filter_map(|entry| entry.field(field)) {
                 if last.replace(value) != Some(value) {
-                    asked.extend(self.triggers.get(&Some((field, value.clone()))).into_iter().flatten());
+                    asked.extend(self.triggers.get(&Some((field, value.to_owned()))).into_iter().flatten());
                 }
             }
         }
