@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use crate::{
     negotiate::{Negotiated, bytes_response},
-    openapi::{Api, Item, Sub, document, index, swagger},
+    openapi::{Api, Item, Sub, document, index, proto, swagger, swagger_proto},
     registry::{
         Resource,
         catalog::{Catalog, VersionEntry},
@@ -29,6 +29,13 @@ impl Documents {
         let path = request.uri().path();
         match path.strip_prefix("/openapi/")?.trim_end_matches('/') {
             "v3" => Some(Ok(bytes_response(StatusCode::OK, Negotiated::PLAIN, index(&apis).into()))),
+            "v2" if accepts(request, proto::ACCEPTED) => {
+                let hash = apis.iter().map(Api::hash).collect::<String>();
+                let bytes = self.built("v2.proto", &hash, || swagger_proto(&apis));
+                let mut response = answer(request, &short(&format!("{hash} proto")), bytes);
+                response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(proto::CONTENT_TYPE));
+                Some(Ok(response))
+            }
             "v2" => {
                 let hash = apis.iter().map(Api::hash).collect::<String>();
                 let bytes = self.built("v2", &hash, || swagger(&apis));
@@ -54,6 +61,11 @@ impl Documents {
         self.0.lock().insert(path.to_owned(), (hash.to_owned(), bytes.clone()));
         bytes
     }
+}
+
+fn accepts(request: &Request<Body>, media_type: &str) -> bool {
+    let accept = request.headers().get(header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    accept.split(',').any(|part| part.split(';').next().unwrap_or_default().trim() == media_type)
 }
 
 fn short(hashes: &str) -> String {

@@ -9,10 +9,7 @@ use serde_json::Value;
 
 use super::Descriptions;
 
-type Kind = (
-    fn() -> Cow<'static, str>,
-    fn(&mut SchemaGenerator) -> Schema,
-);
+type Kind = (fn() -> Cow<'static, str>, fn(&mut SchemaGenerator) -> Schema);
 
 macro_rules! kinds {
     (@one ($($part:ident)::+) $kind:ident) => {
@@ -64,30 +61,11 @@ pub(super) fn of(kinds: &BTreeSet<String>) -> Descriptions {
             generate(&mut generator);
         }
     }
-    generator
-        .take_definitions(false)
-        .into_iter()
-        .map(|(name, schema)| (name, read(&schema)))
-        .collect()
+    generator.take_definitions(false).into_iter().map(|(name, schema)| (name, read(&schema))).collect()
 }
 
 fn read(schema: &Value) -> (String, std::collections::BTreeMap<String, String>) {
-    let text = |value: &Value| {
-        value
-            .get("description")
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned()
-    };
-    let fields = schema
-        .get("properties")
-        .and_then(Value::as_object)
-        .into_iter()
-        .flatten();
-    (
-        text(schema),
-        fields
-            .map(|(name, field)| (name.clone(), text(field)))
-            .collect(),
-    )
+    let text = |value: &Value| value.get("description").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let fields = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+    (text(schema), fields.map(|(name, field)| (name.clone(), text(field))).collect())
 }

@@ -15,8 +15,8 @@ mod describe;
 mod operation;
 mod parameters;
 mod paths;
+pub(crate) mod proto;
 mod schemas;
-mod source;
 
 /// Which version of OpenAPI a document is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,11 +71,7 @@ pub(crate) struct Sub {
 impl Api {
     /// The document's path below `/openapi/v3/`: `apis/apps/v1`, `api/v1`.
     pub(crate) fn path(&self) -> String {
-        if self.group.is_empty() {
-            format!("api/{}", self.version)
-        } else {
-            format!("apis/{}/{}", self.group, self.version)
-        }
+        if self.group.is_empty() { format!("api/{}", self.version) } else { format!("apis/{}/{}", self.group, self.version) }
     }
 
     /// A hash of all that goes into the document. Upper-case hex, as upstream writes them.
@@ -96,20 +92,8 @@ fn hex(bytes: &[u8]) -> String {
 
 /// Documents of version 3 that describe a discovery path only, by their path below `/openapi/v3/`.
 fn root_paths(apis: &[Api]) -> Vec<String> {
-    let mut paths: Vec<String> = [
-        "api",
-        "apis",
-        "version",
-        ".well-known/openid-configuration",
-        "openid/v1/jwks",
-    ]
-    .map(Into::into)
-    .into();
-    let groups: std::collections::BTreeSet<_> = apis
-        .iter()
-        .map(|api| &api.group)
-        .filter(|group| !group.is_empty())
-        .collect();
+    let mut paths: Vec<String> = ["api", "apis", "version", ".well-known/openid-configuration", "openid/v1/jwks"].map(Into::into).into();
+    let groups: std::collections::BTreeSet<_> = apis.iter().map(|api| &api.group).filter(|group| !group.is_empty()).collect();
     paths.extend(groups.into_iter().map(|group| format!("apis/{group}")));
     paths
 }
@@ -118,16 +102,10 @@ fn root_paths(apis: &[Api]) -> Vec<String> {
 pub(crate) fn index(apis: &[Api]) -> Vec<u8> {
     let mut paths = Map::new();
     let mut add = |path: String, hash: String| {
-        paths.insert(
-            path.clone(),
-            json!({"serverRelativeURL": format!("/openapi/v3/{path}?hash={hash}")}),
-        );
+        paths.insert(path.clone(), json!({"serverRelativeURL": format!("/openapi/v3/{path}?hash={hash}")}));
     };
     for path in root_paths(apis) {
-        let hash = hex(&Sha256::digest(format!(
-            "{} {path}",
-            env!("CARGO_PKG_VERSION")
-        )));
+        let hash = hex(&Sha256::digest(format!("{} {path}", env!("CARGO_PKG_VERSION"))));
         add(path, hash);
     }
     for api in apis {
@@ -142,14 +120,8 @@ pub(crate) fn document(apis: &[Api], path: &str) -> Option<(Vec<u8>, String)> {
         return Some((group_version(api), api.hash()));
     }
     let root = root_paths(apis).into_iter().find(|root| root == path)?;
-    let document = assemble_v3(
-        paths::root(&root, Version::V3),
-        schemas::roots(&[], Version::V3),
-    );
-    let hash = hex(&Sha256::digest(format!(
-        "{} {path}",
-        env!("CARGO_PKG_VERSION")
-    )));
+    let document = assemble_v3(paths::root(&root, Version::V3), schemas::roots(&[], Version::V3));
+    let hash = hex(&Sha256::digest(format!("{} {path}", env!("CARGO_PKG_VERSION"))));
     Some((document.to_string().into_bytes(), hash))
 }
 
@@ -178,6 +150,15 @@ fn bearer_token() -> Value {
 
 /// `/openapi/v2`: everything in one document of version 2.
 pub(crate) fn swagger(apis: &[Api]) -> Vec<u8> {
+    everything(apis).to_string().into_bytes()
+}
+
+/// [`swagger`] as protobuf, of type [`proto::CONTENT_TYPE`].
+pub(crate) fn swagger_proto(apis: &[Api]) -> Vec<u8> {
+    proto::write(&everything(apis))
+}
+
+fn everything(apis: &[Api]) -> Value {
     let mut paths = Map::new();
     for api in apis {
         paths.extend(paths::of(api, Version::V2));
@@ -187,35 +168,26 @@ pub(crate) fn swagger(apis: &[Api]) -> Vec<u8> {
     }
     let mut definitions = schemas::of(apis, Version::V2);
     definitions.extend(schemas::roots(apis, Version::V2));
-    let document = json!({
+    json!({
         "swagger": "2.0",
         "info": info(),
         "paths": paths,
         "definitions": definitions,
         "securityDefinitions": {"BearerToken": bearer_token()},
         "security": [{"BearerToken": []}],
-    });
-    document.to_string().into_bytes()
+    })
 }
 
 /// The definition of a kind that a subresource speaks: one of this server's tables.
 fn definition_of(gvk: &GroupVersionKind) -> Option<String> {
     let definitions = Definitions::builtin();
     let ending = format!(".{}.{}", gvk.version, gvk.kind);
-    definitions
-        .arena()
-        .names()
-        .find(|name| name.ends_with(&ending) && schemas::is_kind(name, gvk))
-        .map(str::to_owned)
+    definitions.arena().names().find(|name| name.ends_with(&ending) && schemas::is_kind(name, gvk)).map(str::to_owned)
 }
 
 /// A reference to a definition, as the version writes it.
 fn reference(name: &str, version: Version) -> Value {
-    let place = if version == Version::V2 {
-        "#/definitions/"
-    } else {
-        "#/components/schemas/"
-    };
+    let place = if version == Version::V2 { "#/definitions/" } else { "#/components/schemas/" };
     json!({"$ref": format!("{place}{name}")})
 }
 

@@ -8,10 +8,7 @@ use super::{Version, parameters, reference};
 const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-const STREAMS: [&str; 2] = [
-    "application/json;stream=watch",
-    "application/vnd.kubernetes.protobuf;stream=watch",
-];
+const STREAMS: [&str; 2] = ["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
 
 /// What an operation does.
@@ -69,10 +66,7 @@ impl Operation<'_> {
     /// The operation as the version writes it.
     pub(super) fn write(&self, version: Version) -> Value {
         let mut out = Map::from_iter([
-            (
-                "description".to_owned(),
-                Value::from(self.description.clone()),
-            ),
+            ("description".to_owned(), Value::from(self.description.clone())),
             ("operationId".to_owned(), self.id.clone().into()),
             ("tags".to_owned(), json!([self.tag])),
             ("x-kubernetes-action".to_owned(), self.action.name().into()),
@@ -84,9 +78,7 @@ impl Operation<'_> {
         let mut queries = self.queries(version);
         let body = self.body(version);
         if version == Version::V2 {
-            queries.extend(body.map(
-                |schema| json!({"name": "body", "in": "body", "required": true, "schema": schema}),
-            ));
+            queries.extend(body.map(|schema| json!({"name": "body", "in": "body", "required": true, "schema": schema})));
             self.media_v2(&mut out);
         } else if let Some(schema) = body {
             out.insert("requestBody".into(), self.request_v3(&schema));
@@ -108,9 +100,7 @@ impl Operation<'_> {
             Action::DeleteCollection => &[parameters::DELETE, parameters::LIST],
         };
         let all = table.iter().flat_map(|part| part.iter());
-        let all = all.filter(|(name, ..)| {
-            self.action != Action::DeleteCollection || !name.to_lowercase().contains("watch")
-        });
+        let all = all.filter(|(name, ..)| self.action != Action::DeleteCollection || !name.to_lowercase().contains("watch"));
         all.map(|query| parameters::query(query, version)).collect()
     }
 
@@ -119,18 +109,13 @@ impl Operation<'_> {
         match self.action {
             Action::Post | Action::Put => self.definition.map(|name| reference(name, version)),
             Action::Patch => Some(reference(&format!("{META}Patch"), version)),
-            Action::Delete | Action::DeleteCollection => {
-                Some(reference(&format!("{META}DeleteOptions"), version))
-            }
+            Action::Delete | Action::DeleteCollection => Some(reference(&format!("{META}DeleteOptions"), version)),
             _ => None,
         }
     }
 
     fn patch_types(&self) -> Vec<&'static str> {
-        let mut types = vec![
-            "application/json-patch+json",
-            "application/merge-patch+json",
-        ];
+        let mut types = vec!["application/json-patch+json", "application/merge-patch+json"];
         if self.strategic {
             types.push("application/strategic-merge-patch+json");
         }
@@ -142,11 +127,7 @@ impl Operation<'_> {
         let media = json!({"schema": schema});
         match self.action {
             Action::Patch => {
-                let content: Map<String, Value> = self
-                    .patch_types()
-                    .into_iter()
-                    .map(|kind| (kind.into(), media.clone()))
-                    .collect();
+                let content: Map<String, Value> = self.patch_types().into_iter().map(|kind| (kind.into(), media.clone())).collect();
                 json!({"content": content, "required": true})
             }
             Action::Delete | Action::DeleteCollection => json!({"content": {"*/*": media}}),
@@ -155,29 +136,13 @@ impl Operation<'_> {
     }
 
     fn answers(&self) -> Vec<&'static str> {
-        let streams: &[_] = if self.action == Action::List {
-            &STREAMS
-        } else {
-            &[]
-        };
-        [JSON, YAML, PROTOBUF]
-            .iter()
-            .chain(streams)
-            .copied()
-            .collect()
+        let streams: &[_] = if self.action == Action::List { &STREAMS } else { &[] };
+        [JSON, YAML, PROTOBUF].iter().chain(streams).copied().collect()
     }
 
     fn media_v2(&self, out: &mut Map<String, Value>) {
-        let consumes = if self.action == Action::Patch {
-            self.patch_types()
-        } else {
-            vec!["*/*"]
-        };
-        let produces = if self.action == Action::Connect {
-            vec!["*/*"]
-        } else {
-            self.answers()
-        };
+        let consumes = if self.action == Action::Patch { self.patch_types() } else { vec!["*/*"] };
+        let produces = if self.action == Action::Connect { vec!["*/*"] } else { self.answers() };
         out.insert("consumes".into(), consumes.into());
         out.insert("produces".into(), produces.into());
         out.insert("schemes".into(), json!(["https"]));
@@ -218,15 +183,8 @@ impl Operation<'_> {
         match version {
             Version::V2 => json!({"description": text, "schema": schema}),
             Version::V3 => {
-                let types = if definition.is_none() {
-                    vec!["*/*"]
-                } else {
-                    self.answers()
-                };
-                let content: Map<String, Value> = types
-                    .into_iter()
-                    .map(|kind| (kind.into(), json!({"schema": schema})))
-                    .collect();
+                let types = if definition.is_none() { vec!["*/*"] } else { self.answers() };
+                let content: Map<String, Value> = types.into_iter().map(|kind| (kind.into(), json!({"schema": schema}))).collect();
                 json!({"description": text, "content": content})
             }
         }

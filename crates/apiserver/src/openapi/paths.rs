@@ -13,13 +13,7 @@ const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
 
 /// All paths of a group and version.
 pub(super) fn of(api: &Api, version: Version) -> Map<String, Value> {
-    let writer = Writer {
-        api,
-        version,
-        root: format!("/{}", api.path()),
-        tag: tag(&api.group, &api.version),
-        title: title(api),
-    };
+    let writer = Writer { api, version, root: format!("/{}", api.path()), tag: tag(&api.group, &api.version), title: title(api) };
     let mut out = Map::new();
     out.insert(format!("{}/", writer.root), writer.discovery());
     for item in &api.resources {
@@ -36,11 +30,7 @@ pub(super) fn root(path: &str, version: Version) -> Map<String, Value> {
         "apis" => "APIGroupList",
         _ => "APIGroup",
     };
-    let url = if described {
-        format!("/{path}/")
-    } else {
-        format!("/{path}")
-    };
+    let url = if described { format!("/{path}/") } else { format!("/{path}") };
     let definition = described.then(|| format!("{META}{definition}"));
     let gvk = GroupVersionKind::default();
     let operation = Operation {
@@ -65,11 +55,7 @@ fn tag(group: &str, version: &str) -> String {
     let name = camel(&group_name(group));
     let mut chars = name.chars();
     let first = chars.next().map(|c| c.to_ascii_lowercase());
-    format!(
-        "{}{}_{version}",
-        first.map(String::from).unwrap_or_default(),
-        chars.as_str()
-    )
+    format!("{}{}_{version}", first.map(String::from).unwrap_or_default(), chars.as_str())
 }
 
 /// The group without the part all of Kubernetes' own share.
@@ -86,12 +72,8 @@ fn title(api: &Api) -> String {
 }
 
 fn camel(text: &str) -> String {
-    let words = text
-        .split(|c: char| !c.is_ascii_alphanumeric())
-        .filter(|word| !word.is_empty());
-    words
-        .map(|word| format!("{}{}", word[..1].to_ascii_uppercase(), &word[1..]))
-        .collect()
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    words.map(|word| format!("{}{}", word[..1].to_ascii_uppercase(), &word[1..])).collect()
 }
 
 struct Writer<'a> {
@@ -128,95 +110,41 @@ impl Writer<'_> {
     }
 
     fn resource(&self, item: &Item, out: &mut Map<String, Value>) {
-        let place = Place {
-            item,
-            sub: None,
-            scoped: item.namespaced,
-        };
+        let place = Place { item, sub: None, scoped: item.namespaced };
         let collection = self.collection_path(item);
-        let verbs = verbs(
-            &item.verbs,
-            &[
-                ("list", Action::List),
-                ("create", Action::Post),
-                ("deletecollection", Action::DeleteCollection),
-            ],
-        );
+        let verbs = verbs(&item.verbs, &[("list", Action::List), ("create", Action::Post), ("deletecollection", Action::DeleteCollection)]);
         self.add(collection.clone(), place, &verbs, out);
-        let verbs = [
-            ("get", Action::Get),
-            ("update", Action::Put),
-            ("patch", Action::Patch),
-            ("delete", Action::Delete),
-        ];
-        self.add(
-            format!("{collection}/{{name}}"),
-            place,
-            &self::verbs(&item.verbs, &verbs),
-            out,
-        );
+        let verbs = [("get", Action::Get), ("update", Action::Put), ("patch", Action::Patch), ("delete", Action::Delete)];
+        self.add(format!("{collection}/{{name}}"), place, &self::verbs(&item.verbs, &verbs), out);
         if item.namespaced {
-            let everywhere = Place {
-                scoped: false,
-                ..place
-            };
-            self.add(
-                format!("{}/{}", self.root, item.plural),
-                everywhere,
-                &self::verbs(&item.verbs, &[("list", Action::List)]),
-                out,
-            );
+            let everywhere = Place { scoped: false, ..place };
+            self.add(format!("{}/{}", self.root, item.plural), everywhere, &self::verbs(&item.verbs, &[("list", Action::List)]), out);
         }
         for sub in &item.subresources {
-            let connects = definition(item, Some(sub)).is_none()
-                && sub
-                    .verbs
-                    .iter()
-                    .any(|verb| verb == "get" || verb == "create");
+            let connects = definition(item, Some(sub)).is_none() && sub.verbs.iter().any(|verb| verb == "get" || verb == "create");
             let actions: &[_] = if connects {
                 &[("get", Action::Connect), ("create", Action::Connect)]
             } else {
-                &[
-                    ("get", Action::Get),
-                    ("create", Action::Post),
-                    ("update", Action::Put),
-                    ("patch", Action::Patch),
-                ]
+                &[("get", Action::Get), ("create", Action::Post), ("update", Action::Put), ("patch", Action::Patch)]
             };
-            let place = Place {
-                sub: Some(sub),
-                ..place
-            };
+            let place = Place { sub: Some(sub), ..place };
             let path = format!("{collection}/{{name}}/{}", sub.name);
             self.add(path, place, &self::verbs(&sub.verbs, actions), out);
         }
     }
 
     fn collection_path(&self, item: &Item) -> String {
-        let scope = if item.namespaced {
-            "/namespaces/{namespace}"
-        } else {
-            ""
-        };
+        let scope = if item.namespaced { "/namespaces/{namespace}" } else { "" };
         format!("{}{scope}/{}", self.root, item.plural)
     }
 
-    fn add(
-        &self,
-        path: String,
-        place: Place<'_>,
-        actions: &[(&str, Action)],
-        out: &mut Map<String, Value>,
-    ) {
+    fn add(&self, path: String, place: Place<'_>, actions: &[(&str, Action)], out: &mut Map<String, Value>) {
         if actions.is_empty() {
             return;
         }
         let mut operations = Map::new();
         for (verb, action) in actions {
-            operations.insert(
-                method(verb).to_owned(),
-                self.operation(place, verb, *action),
-            );
+            operations.insert(method(verb).to_owned(), self.operation(place, verb, *action));
         }
         operations.insert("parameters".into(), self.parameters(&path, place).into());
         out.insert(path, Value::Object(operations));
@@ -225,24 +153,12 @@ impl Writer<'_> {
     fn parameters(&self, path: &str, place: Place<'_>) -> Vec<Value> {
         let mut parameters = Vec::new();
         if path.contains("{name}") {
-            parameters.push(parameters::path(
-                "name",
-                &format!("name of the {}", place.item.gvk.kind),
-                self.version,
-            ));
+            parameters.push(parameters::path("name", &format!("name of the {}", place.item.gvk.kind), self.version));
         }
         if path.contains("{namespace}") {
-            parameters.push(parameters::path(
-                "namespace",
-                "namespace of the object",
-                self.version,
-            ));
+            parameters.push(parameters::path("namespace", "namespace of the object", self.version));
         }
-        parameters.extend(
-            parameters::COMMON
-                .iter()
-                .map(|query| parameters::query(query, self.version)),
-        );
+        parameters.extend(parameters::COMMON.iter().map(|query| parameters::query(query, self.version)));
         parameters
     }
 
@@ -251,11 +167,7 @@ impl Writer<'_> {
         let kind = &item.gvk.kind;
         let sub = place.sub.map(|sub| camel(&sub.name)).unwrap_or_default();
         let scope = if place.scoped { "Namespaced" } else { "" };
-        let everywhere = if item.namespaced && !place.scoped {
-            "ForAllNamespaces"
-        } else {
-            ""
-        };
+        let everywhere = if item.namespaced && !place.scoped { "ForAllNamespaces" } else { "" };
         let (word, collection) = match verb {
             "get" if action == Action::Connect => ("connectGet", ""),
             "create" if action == Action::Connect => ("connectPost", ""),
@@ -264,17 +176,11 @@ impl Writer<'_> {
             "deletecollection" => ("delete", "Collection"),
             other => (other, ""),
         };
-        let gvk = place
-            .sub
-            .and_then(|sub| sub.gvk.as_ref())
-            .unwrap_or(&item.gvk);
+        let gvk = place.sub.and_then(|sub| sub.gvk.as_ref()).unwrap_or(&item.gvk);
         let definition = definition(item, place.sub);
         let operation = Operation {
             action,
-            id: format!(
-                "{word}{}{collection}{scope}{kind}{sub}{everywhere}",
-                self.title
-            ),
+            id: format!("{word}{}{collection}{scope}{kind}{sub}{everywhere}", self.title),
             description: description(verb, kind, place.sub),
             tag: &self.tag,
             gvk,
@@ -287,11 +193,7 @@ impl Writer<'_> {
 }
 
 fn verbs<'a>(served: &[String], wanted: &[(&'a str, Action)]) -> Vec<(&'a str, Action)> {
-    wanted
-        .iter()
-        .filter(|(verb, _)| served.iter().any(|other| other == verb))
-        .copied()
-        .collect()
+    wanted.iter().filter(|(verb, _)| served.iter().any(|other| other == verb)).copied().collect()
 }
 
 fn method(verb: &str) -> &'static str {
@@ -314,9 +216,7 @@ fn definition(item: &Item, sub: Option<&Sub>) -> Option<String> {
 }
 
 fn description(verb: &str, kind: &str, sub: Option<&Sub>) -> String {
-    let of = sub
-        .map(|sub| format!("{} of ", sub.name))
-        .unwrap_or_default();
+    let of = sub.map(|sub| format!("{} of ", sub.name)).unwrap_or_default();
     match verb {
         "list" => format!("list or watch objects of kind {kind}"),
         "create" => format!("create {of}a {kind}"),

@@ -33,12 +33,7 @@ pub(super) fn of(apis: &[Api], version: Version) -> Map<String, Value> {
             names.insert(item.definition.clone());
             names.insert(format!("{}List", item.definition));
         }
-        names.extend(
-            item.subresources
-                .iter()
-                .filter_map(|sub| sub.gvk.as_ref())
-                .filter_map(definition_of),
-        );
+        names.extend(item.subresources.iter().filter_map(|sub| sub.gvk.as_ref()).filter_map(definition_of));
     }
     let mut schemas = write(&names, apis, version);
     for item in items() {
@@ -49,10 +44,7 @@ pub(super) fn of(apis: &[Api], version: Version) -> Map<String, Value> {
 
 /// The definitions of a document about discovery paths only.
 pub(super) fn roots(apis: &[Api], version: Version) -> Map<String, Value> {
-    let names = ["APIGroup", "APIGroupList", "APIVersions"]
-        .iter()
-        .map(|name| format!("{META}{name}"))
-        .collect();
+    let names = ["APIGroup", "APIGroupList", "APIVersions"].iter().map(|name| format!("{META}{name}")).collect();
     write(&names, apis, version)
 }
 
@@ -60,23 +52,9 @@ fn write(names: &BTreeSet<String>, apis: &[Api], version: Version) -> Map<String
     let definitions = Definitions::builtin();
     let arena = definitions.arena();
     let reached = reach(arena, names);
-    let described = describe::of(
-        &reached
-            .iter()
-            .map(|id| arena.node(*id).name.clone())
-            .collect(),
-    );
-    let writer = Writer {
-        definitions,
-        arena,
-        version,
-        apis,
-        described,
-    };
-    reached
-        .iter()
-        .map(|id| (arena.node(*id).name.clone(), writer.definition(*id)))
-        .collect()
+    let described = describe::of(&reached.iter().map(|id| arena.node(*id).name.clone()).collect());
+    let writer = Writer { definitions, arena, version, apis, described };
+    reached.iter().map(|id| (arena.node(*id).name.clone(), writer.definition(*id))).collect()
 }
 
 /// The named definitions and all they refer to.
@@ -93,10 +71,7 @@ fn reach(arena: &Arena, names: &BTreeSet<String>) -> Vec<Id> {
             _ => {}
         }
     }
-    found
-        .into_keys()
-        .filter(|id| !arena.node(*id).name.is_empty())
-        .collect()
+    found.into_keys().filter(|id| !arena.node(*id).name.is_empty()).collect()
 }
 
 struct Writer<'a> {
@@ -111,16 +86,8 @@ impl Writer<'_> {
     fn definition(&self, id: Id) -> Value {
         let node = self.arena.node(id);
         let mut out = self.body(node);
-        let description = self
-            .described
-            .get(&node.name)
-            .map(|(text, _)| text.clone())
-            .unwrap_or_default();
-        let description = if description.is_empty() {
-            fallback(&node.name)
-        } else {
-            description
-        };
+        let description = self.described.get(&node.name).map(|(text, _)| text.clone()).unwrap_or_default();
+        let description = if description.is_empty() { fallback(&node.name) } else { description };
         if !description.is_empty() {
             out.insert("description".into(), description.into());
         }
@@ -128,10 +95,7 @@ impl Writer<'_> {
             out.insert("x-kubernetes-map-type".into(), "atomic".into());
         }
         if !node.unions.is_empty() {
-            out.insert(
-                "x-kubernetes-unions".into(),
-                node.unions.iter().map(union).collect(),
-            );
+            out.insert("x-kubernetes-unions".into(), node.unions.iter().map(union).collect());
         }
         if let Some(kinds) = self.kinds(&node.name) {
             out.insert("x-kubernetes-group-version-kind".into(), kinds);
@@ -142,24 +106,13 @@ impl Writer<'_> {
     /// The groups and versions the definition is a kind of, as far as this document is about them.
     fn kinds(&self, name: &str) -> Option<Value> {
         let kind = name.rsplit('.').next().unwrap_or_default();
-        let one =
-            |group: &str, version: &str| json!({"group": group, "kind": kind, "version": version});
+        let one = |group: &str, version: &str| json!({"group": group, "kind": kind, "version": version});
         match self.definitions.served(name)? {
-            Served::In(versions) => Some(
-                versions
-                    .iter()
-                    .map(|served| one(&served.group, &served.version))
-                    .collect(),
-            ),
+            Served::In(versions) => Some(versions.iter().map(|served| one(&served.group, &served.version)).collect()),
             Served::Everywhere => {
                 let mut versions = BTreeSet::from([("", "v1")]);
                 versions.extend(self.apis.iter().map(|api| (&*api.group, &*api.version)));
-                Some(
-                    versions
-                        .into_iter()
-                        .map(|(group, version)| one(group, version))
-                        .collect(),
-                )
+                Some(versions.into_iter().map(|(group, version)| one(group, version)).collect())
             }
         }
     }
@@ -198,28 +151,18 @@ impl Writer<'_> {
     /// A type where it is used: a reference if it has a name.
     fn inline(&self, id: Id) -> Value {
         let node = self.arena.node(id);
-        if node.name.is_empty() {
-            Value::Object(self.body(node))
-        } else {
-            reference(&node.name, self.version)
-        }
+        if node.name.is_empty() { Value::Object(self.body(node)) } else { reference(&node.name, self.version) }
     }
 
     fn object(&self, name: &str, fields: &[Field]) -> Value {
         let mut out = Map::from_iter([("type".to_owned(), Value::from("object"))]);
         if !fields.is_empty() {
-            let properties = fields
-                .iter()
-                .map(|field| (field.name.clone(), self.field(name, field)));
+            let properties = fields.iter().map(|field| (field.name.clone(), self.field(name, field)));
             out.insert("properties".into(), Value::Object(properties.collect()));
         }
         let required = match self.definitions.required_order(name) {
             Some(order) => order.to_vec(),
-            None => fields
-                .iter()
-                .filter(|field| field.required)
-                .map(|field| field.name.clone())
-                .collect(),
+            None => fields.iter().filter(|field| field.required).map(|field| field.name.clone()).collect(),
         };
         if !required.is_empty() {
             out.insert("required".into(), required.into());
@@ -229,31 +172,18 @@ impl Writer<'_> {
 
     fn field(&self, owner: &str, field: &Field) -> Value {
         let node = self.arena.node(field.node);
-        let described = self
-            .described
-            .get(owner)
-            .and_then(|(_, fields)| fields.get(&field.name));
+        let described = self.described.get(owner).and_then(|(_, fields)| fields.get(&field.name));
         let description = described.filter(|text| !text.is_empty());
         let mut out = match (node.name.is_empty(), self.version) {
             (true, _) => self.body(node),
-            (false, Version::V2) => Map::from_iter([(
-                "$ref".to_owned(),
-                reference(&node.name, Version::V2)["$ref"].clone(),
-            )]),
+            (false, Version::V2) => Map::from_iter([("$ref".to_owned(), reference(&node.name, Version::V2)["$ref"].clone())]),
             // A reference takes no siblings in version 3.
-            (false, Version::V3) => Map::from_iter([(
-                "allOf".to_owned(),
-                json!([reference(&node.name, Version::V3)]),
-            )]),
+            (false, Version::V3) => Map::from_iter([("allOf".to_owned(), json!([reference(&node.name, Version::V3)]))]),
         };
         if let Some(text) = description {
             out.insert("description".into(), text.clone().into());
         }
-        if let Some(default) = field
-            .default
-            .clone()
-            .filter(|_| self.version == Version::V3)
-        {
+        if let Some(default) = field.default.clone().filter(|_| self.version == Version::V3) {
             out.insert("default".into(), default);
         }
         allow(&mut out, &field.allowed);
@@ -289,36 +219,18 @@ fn extend(out: &mut Map<String, Value>, node: &Node, field: &Field) {
         out.insert("x-kubernetes-map-type".into(), "atomic".into());
     }
     let patch = &field.patch;
-    let strategies = [
-        (patch.merge, "merge"),
-        (patch.retain_keys, "retainKeys"),
-        (patch.replace, "replace"),
-    ];
-    let strategies: Vec<_> = strategies
-        .into_iter()
-        .filter(|(on, _)| *on)
-        .map(|(_, name)| name)
-        .collect();
+    let strategies = [(patch.merge, "merge"), (patch.retain_keys, "retainKeys"), (patch.replace, "replace")];
+    let strategies: Vec<_> = strategies.into_iter().filter(|(on, _)| *on).map(|(_, name)| name).collect();
     if !strategies.is_empty() {
-        out.insert(
-            "x-kubernetes-patch-strategy".into(),
-            strategies.join(",").into(),
-        );
+        out.insert("x-kubernetes-patch-strategy".into(), strategies.join(",").into());
     }
     if !patch.merge_key.is_empty() {
-        out.insert(
-            "x-kubernetes-patch-merge-key".into(),
-            patch.merge_key.clone().into(),
-        );
+        out.insert("x-kubernetes-patch-merge-key".into(), patch.merge_key.clone().into());
     }
 }
 
 fn union(union: &Union) -> Value {
-    let fields: Map<String, Value> = union
-        .fields
-        .iter()
-        .map(|(name, value)| (name.clone(), value.clone().into()))
-        .collect();
+    let fields: Map<String, Value> = union.fields.iter().map(|(name, value)| (name.clone(), value.clone().into())).collect();
     let mut out = Map::from_iter([("fields-to-discriminateBy".to_owned(), Value::Object(fields))]);
     if !union.discriminator.is_empty() {
         out.insert("discriminator".into(), union.discriminator.clone().into());
@@ -329,10 +241,7 @@ fn union(union: &Union) -> Value {
 /// A description for what upstream's schema source leaves undescribed here.
 fn fallback(definition: &str) -> String {
     let name = definition.rsplit('.').next().unwrap_or_default();
-    match name
-        .strip_suffix("List")
-        .filter(|_| Definitions::builtin().served(definition).is_some())
-    {
+    match name.strip_suffix("List").filter(|_| Definitions::builtin().served(definition).is_some()) {
         Some(kind) => format!("{name} is a list of {kind} objects."),
         None => String::new(),
     }
@@ -347,20 +256,11 @@ fn custom(item: &Item, version: Version) -> Vec<(String, Value)> {
     object.insert("type".into(), "object".into());
     let properties = object.entry("properties").or_insert_with(|| json!({}));
     if let Some(properties) = properties.as_object_mut() {
-        properties.insert(
-            "apiVersion".into(),
-            json!({"type": "string", "description": "Version of the schema of this object."}),
-        );
-        properties.insert(
-            "kind".into(),
-            json!({"type": "string", "description": "Kind of this object."}),
-        );
+        properties.insert("apiVersion".into(), json!({"type": "string", "description": "Version of the schema of this object."}));
+        properties.insert("kind".into(), json!({"type": "string", "description": "Kind of this object."}));
         properties.insert("metadata".into(), referring(OBJECT_META, version));
     }
-    object.insert(
-        "x-kubernetes-group-version-kind".into(),
-        kind_of(item, &item.gvk.kind),
-    );
+    object.insert("x-kubernetes-group-version-kind".into(), kind_of(item, &item.gvk.kind));
     let list_kind = format!("{}List", item.gvk.kind);
     let list = json!({
         "description": format!("{list_kind} is a list of {} objects.", item.gvk.kind),
@@ -374,10 +274,7 @@ fn custom(item: &Item, version: Version) -> Vec<(String, Value)> {
         },
         "x-kubernetes-group-version-kind": kind_of(item, &list_kind),
     });
-    vec![
-        (item.definition.clone(), Value::Object(object)),
-        (format!("{}List", item.definition), list),
-    ]
+    vec![(item.definition.clone(), Value::Object(object)), (format!("{}List", item.definition), list)]
 }
 
 fn referring(name: &str, version: Version) -> Value {
