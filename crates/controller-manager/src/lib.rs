@@ -64,13 +64,12 @@ struct Manager {
     connector: Connector,
     client: Client,
     queues: queue::Metrics,
-    health: Arc<Health>,
 }
 
 /// Runs the controller manager until `shutdown`.
 ///
 /// # Errors
-/// The kubeconfig cannot be used, the port is taken, or leadership was lost.
+/// The kubeconfig cannot be used, the port is taken, or a controller ended unexpectedly.
 pub async fn run(config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let connector = Connector::new(config.kubeconfig.as_deref(), &user_agent(NAME))?;
     let client = connector.client().await?;
@@ -79,18 +78,11 @@ pub async fn run(config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let queues = queue::Metrics::new(&registry);
     let server = serving::start(&config.serving, client.clone(), Arc::clone(&health), registry, shutdown.clone()).await?;
     let recorder = Recorder::start(client.clone(), "kube-controller-manager", "", shutdown.clone());
-    let election = config.election.clone();
-    let manager = Manager { config, connector, client: client.clone(), queues, health };
-    let outcome = match election {
-        Some(election) => {
-            let election = leader::Election::new(client, election, Some(recorder));
-            election.run(shutdown.clone(), |leading| manager.lead(leading)).await.context("keep the lease")
-        }
-        None => {
-            manager.lead(shutdown.clone()).await;
-            Ok(())
-        }
-    };
+    for descriptor in controllers::enabled(&config.controllers) {
+        health.add(Check::new(descriptor.name, || Box::pin(async { Ok(()) })));
+    }
+    let manager = Manager { config, connector, client, queues };
+    let outcome = manager.serve(&recorder, &shutdown).await;
     shutdown.cancel();
     server.await.context("stop serving")?;
     outcome
@@ -101,12 +93,31 @@ fn user_agent(name: &str) -> String {
 }
 
 impl Manager {
+    /// Leads whenever it may, until `shutdown`.
+    ///
+    /// Leadership is lost when the lease cannot be renewed, as while the store has no quorum. By then every controller has
+    /// stopped, so this instance stands again like any other.
+    async fn serve(&self, recorder: &Recorder, shutdown: &Shutdown) -> anyhow::Result<()> {
+        while !shutdown.is_cancelled() {
+            let Some(config) = self.config.election.clone() else {
+                self.lead(shutdown.child_token()).await;
+                break;
+            };
+            let election = leader::Election::new(self.client.clone(), config, Some(recorder.clone()));
+            match election.run(shutdown.clone(), |leading| self.lead(leading)).await {
+                Ok(()) => break,
+                Err(lost) => tracing::warn!(error = %lost, "controllers stopped, standing for election again"),
+            }
+        }
+        anyhow::ensure!(shutdown.is_cancelled(), "a controller ended unexpectedly");
+        Ok(())
+    }
+
     /// Runs all enabled controllers until `leading` is cancelled.
-    async fn lead(self, leading: Shutdown) {
+    async fn lead(&self, leading: Shutdown) {
         let informers = Informers::new(self.client.clone(), leading.clone());
         let mut tasks = JoinSet::new();
         for descriptor in controllers::enabled(&self.config.controllers) {
-            self.health.add(Check::new(descriptor.name, || Box::pin(async { Ok(()) })));
             tasks.spawn(self.start(descriptor, informers.clone(), leading.clone()));
         }
         while let Some(ended) = tasks.join_next().await {

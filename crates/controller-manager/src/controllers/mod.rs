@@ -1,8 +1,10 @@
 //! Every controller, in one table.
 
 mod clusterrole_aggregation;
+mod cronjob;
 mod daemonset;
 mod deployment;
+mod disruption;
 mod endpoints;
 mod garbage;
 mod job;
@@ -55,6 +57,8 @@ pub(crate) fn all() -> Vec<Descriptor> {
         controller("statefulset-controller", &["statefulset"], "statefulset-controller", "statefulset-controller", statefulset::run),
         controller("daemonset-controller", &["daemonset"], "daemon-set-controller", "daemonset-controller", daemonset::run),
         controller("job-controller", &["job"], "job-controller", "job-controller", job::run),
+        controller("cronjob-controller", &["cronjob"], "cronjob-controller", "cronjob-controller", cronjob::run),
+        controller("disruption-controller", &["disruption"], "disruption-controller", "controllermanager", disruption::run),
         controller("ttl-after-finished-controller", &["ttl-after-finished"], "ttl-after-finished-controller", "ttl-after-finished-controller", job::run_ttl),
         controller("endpointslice-controller", &["endpointslice"], "endpointslice-controller", "endpoint-slice-controller", endpoints::run_slices),
         controller("endpoints-controller", &["endpoint"], "endpoint-controller", "endpoint-controller", endpoints::run_endpoints),

@@ -50,7 +50,7 @@ pub(super) fn write(text: &mut String, quantity: &str) {
     let fits = match scale {
         Scale::Binary(power) => {
             let digits = i64::try_from(whole.len()).unwrap_or(i64::MAX);
-            fraction.is_empty() && BINARY_DIGITS - digits - i64::from(power) * 3 / 10 - 1 >= 0
+            fraction.is_empty() && BINARY_DIGITS - digits - i64::from(power) * 3 / 10 > 0
         }
         Scale::Decimal(_) | Scale::Exponent(_) => whole.len() + fraction.len() <= DIGITS,
     };

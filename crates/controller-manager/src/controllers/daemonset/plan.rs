@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn starts_one_pod_on_each_node_that_fits() {
         let made = planned(&[node("n1", "a"), node("n2", "b"), node("n3", "a")], &[pod("n1", "new", true)]);
-        assert_eq!(made.create.iter().map(|pod| nodes::target(pod)).collect::<Vec<_>>(), [Some("n3".into())]);
+        assert_eq!(made.create.iter().map(nodes::target).collect::<Vec<_>>(), [Some("n3".into())]);
         assert!(made.delete.is_empty());
     }
 

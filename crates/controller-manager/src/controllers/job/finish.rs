@@ -11,11 +11,11 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::Time,
 };
 
-pub(super) const COMPLETE: &str = "Complete";
-pub(super) const FAILED: &str = "Failed";
-pub(super) const SUCCESS_CRITERIA_MET: &str = "SuccessCriteriaMet";
-pub(super) const FAILURE_TARGET: &str = "FailureTarget";
-pub(super) const SUSPENDED: &str = "Suspended";
+pub(crate) const COMPLETE: &str = "Complete";
+pub(crate) const FAILED: &str = "Failed";
+pub(crate) const SUCCESS_CRITERIA_MET: &str = "SuccessCriteriaMet";
+pub(crate) const FAILURE_TARGET: &str = "FailureTarget";
+pub(crate) const SUSPENDED: &str = "Suspended";
 
 /// How a job ends: the condition that says so first, reason and message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(super) struct Verdict {
 }
 
 /// Whether the condition of that type is true.
-pub(super) fn holds(status: &JobStatus, kind: &str) -> bool {
+pub(crate) fn holds(status: &JobStatus, kind: &str) -> bool {
     get(status, kind).is_some_and(|condition| condition.status == "True")
 }
 

@@ -4,7 +4,7 @@
 //! whoever deletes it and whenever this controller stops: see [`count`].
 
 mod count;
-mod finish;
+pub(crate) mod finish;
 mod indexes;
 mod plan;
 #[cfg(test)]

@@ -79,7 +79,7 @@ fn completes_when_all_ends_are_counted() {
 #[test]
 fn fails_beyond_the_backoff_limit_after_its_pods_are_gone() {
     let running = pod("c", "Running", true);
-    let failing = plan(&job(&Value::Null, json!({"failed": 2})), &[running.clone()], true, now());
+    let failing = plan(&job(&Value::Null, json!({"failed": 2})), std::slice::from_ref(&running), true, now());
     assert_eq!(failing.action, Action::Delete(vec![running]));
     let status = failing.status.unwrap();
     assert!(finish::holds(&status, finish::FAILURE_TARGET) && !finish::holds(&status, finish::FAILED));
@@ -99,7 +99,7 @@ fn waits_longer_after_each_failure() {
 #[test]
 fn a_suspended_job_runs_nothing_and_says_so() {
     let running = pod("a", "Running", true);
-    let plan = plan(&job(&json!({"suspend": true}), json!({})), &[running.clone()], true, now());
+    let plan = plan(&job(&json!({"suspend": true}), json!({})), std::slice::from_ref(&running), true, now());
     assert_eq!(plan.action, Action::Delete(vec![running]));
     let status = plan.status.unwrap();
     assert!(finish::holds(&status, finish::SUSPENDED) && status.start_time.is_none());
@@ -110,7 +110,7 @@ fn an_indexed_job_runs_each_index_once() {
     let indexed = json!({"completionMode": "Indexed"});
     let plan = plan(&job(&indexed, json!({"completedIndexes": "0", "succeeded": 1})), &[], true, now());
     let Action::Create(pods) = &plan.action else { panic!("{plan:?}") };
-    assert_eq!(pods.iter().map(|pod| indexes::of(pod)).collect::<Vec<_>>(), [Some(1), Some(2)]);
+    assert_eq!(pods.iter().map(indexes::of).collect::<Vec<_>>(), [Some(1), Some(2)]);
     assert_eq!(pods[0].spec.as_ref().unwrap().hostname.as_deref(), Some("j-1"));
 }
 
