@@ -8,6 +8,9 @@ use serde_json::Value;
 use super::{Column, Generation, Strategy, print};
 use crate::request::RequestContext;
 
+/// One column: heading, type, what it tells, and an object's cell in it.
+pub(crate) type Cells = (&'static str, &'static str, &'static str, fn(&Object) -> Value);
+
 /// A kind without hooks; what is not said is plain.
 #[derive(Clone, Copy)]
 pub(crate) struct Small {
@@ -22,7 +25,7 @@ pub(crate) struct Small {
     /// When the generation counts up.
     pub(crate) generation: Generation,
     /// The columns between name and age, with their cells.
-    pub(crate) columns: &'static [(&'static str, &'static str, &'static str, fn(&Object) -> Value)],
+    pub(crate) columns: &'static [Cells],
 }
 
 impl Small {

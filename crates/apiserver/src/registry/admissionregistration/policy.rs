@@ -9,7 +9,7 @@ use crate::registry::{
     check::{At, unique_by},
     edit::{default_to, each, ensure_object, object},
     selectors,
-    small::Small,
+    small::{Cells, Small},
     strategy::SPEC,
 };
 
@@ -50,8 +50,7 @@ pub(crate) const BINDING: Small = Small {
     ..Small::PLAIN
 };
 
-type ColumnOf = (&'static str, &'static str, &'static str, fn(&Object) -> Value);
-const PARAM_KIND: ColumnOf = ("ParamKind", "string", "The kind of its parameters.", param_kind);
+const PARAM_KIND: Cells = ("ParamKind", "string", "The kind of its parameters.", param_kind);
 
 fn count(obj: &Object, list: &str) -> Value {
     At::field(obj, "spec").get(list).size().into()
