@@ -61,6 +61,7 @@ pub(crate) struct Attributes {
     /// The object before the change; absent on create.
     pub(crate) old_object: Option<Object>,
     /// CreateOptions, UpdateOptions, PatchOptions or DeleteOptions as sent.
+    #[allow(dead_code, reason = "admission webhooks are shown them; no built-in plugin looks")]
     pub(crate) options: Value,
 }
 

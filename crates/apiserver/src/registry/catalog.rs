@@ -137,6 +137,6 @@ impl Served {
 /// Opens the storage of a resource.
 pub(crate) fn open(backend: &dyn Backend, resource: &Resource, place: String) -> Arc<dyn Storage> {
     let strategy = resource.strategy.clone();
-    let collection = Collection::new(resource.group_resource(), place, resource.namespaced);
+    let collection = Collection::new(resource.group_resource(), place);
     backend.open(collection.with_fields(Arc::new(move |object| strategy.selectable_fields(object))))
 }

@@ -179,7 +179,7 @@ mod tests {
     }
 
     fn configmaps() -> Collection {
-        Collection::new(GroupResource::new("", "configmaps"), "/registry/configmaps", true)
+        Collection::new(GroupResource::new("", "configmaps"), "/registry/configmaps")
     }
 
     #[test]

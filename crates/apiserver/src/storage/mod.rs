@@ -52,16 +52,14 @@ pub(crate) struct Collection {
     pub(crate) resource: GroupResource,
     /// Key prefix with a leading and without a trailing slash, as `/registry/services/specs`.
     pub(crate) prefix: String,
-    /// Whether keys carry a namespace.
-    pub(crate) namespaced: bool,
     /// Selectable fields of one object.
     pub(crate) fields: SelectableFields,
 }
 
 impl Collection {
     /// A collection under `prefix`, with only `metadata.name` and `metadata.namespace` selectable.
-    pub(crate) fn new(resource: GroupResource, prefix: impl Into<String>, namespaced: bool) -> Self {
-        Self { resource, prefix: prefix.into(), namespaced, fields: Arc::new(|_| Vec::new()) }
+    pub(crate) fn new(resource: GroupResource, prefix: impl Into<String>) -> Self {
+        Self { resource, prefix: prefix.into(), fields: Arc::new(|_| Vec::new()) }
     }
 
     /// The same collection with further selectable fields.

@@ -23,7 +23,7 @@ pub(crate) struct Subject {
 /// The collection the suite works on.
 pub(crate) fn pods() -> Collection {
     let phase = |object: &Object| vec![("status.phase".into(), object.str_at("/status/phase").to_owned())];
-    Collection::new(GroupResource::new("", "pods"), "/registry/pods", true).with_fields(Arc::new(phase))
+    Collection::new(GroupResource::new("", "pods"), "/registry/pods").with_fields(Arc::new(phase))
 }
 
 /// Runs every case on a fresh storage each.
