@@ -36,6 +36,7 @@ pub struct KubeletConfiguration {
     pub(crate) register_node: Option<bool>,
     pub(crate) register_with_taints: Vec<Taint>,
     pub(crate) max_pods: Option<i64>,
+    pub(crate) eviction_hard: Option<std::collections::BTreeMap<String, String>>,
     pub(crate) serialize_image_pulls: Option<bool>,
     pub(crate) max_parallel_image_pulls: Option<usize>,
     pub(crate) node_lease_duration_seconds: Option<i32>,

@@ -13,8 +13,7 @@ use k8s_openapi::api::core::v1::Taint;
 
 use crate::{
     Config, Runtime,
-    file::KubeletConfiguration,
-};
+    file::KubeletConfiguration, node::eviction::Thresholds};
 
 /// Port that read-only health checks of upstream's kubelet are on.
 const HEALTHZ_PORT: u16 = 10248;
@@ -91,6 +90,9 @@ pub struct Flags {
     /// Most pods at once.
     #[arg(long)]
     max_pods: Option<i64>,
+    /// Hard eviction thresholds, `memory.available<100Mi,nodefs.available<10%`; a signal that is not named has none.
+    #[arg(long)]
+    eviction_hard: Option<String>,
     /// Address of the cluster's DNS server.
     #[arg(long, value_delimiter = ',')]
     cluster_dns: Option<Vec<String>>,
@@ -121,6 +123,11 @@ impl Flags {
         };
         let endpoint = self.container_runtime_endpoint.clone().or_else(|| file.container_runtime_endpoint.clone());
         let runtime = runtime(self.runtime.as_deref(), endpoint, self.hollow_nodes)?;
+        let thresholds = match (&self.eviction_hard, &file.eviction_hard) {
+            (Some(flag), _) => Thresholds::parse(flag)?,
+            (None, Some(map)) => Thresholds::from_pairs(map.iter().map(|(signal, value)| (signal.as_str(), value.as_str())))?,
+            (None, None) => Thresholds::default(),
+        };
         let logs = file.pod_logs_dir.clone().unwrap_or_else(|| default_logs(&self.root_dir));
         Ok(Config {
             nodes: self.nodes()?,
@@ -145,6 +152,7 @@ impl Flags {
             tls_private_key_file: self.tls_private_key_file.or_else(|| file.tls_private_key_file.clone()),
             client_ca_file: self.client_ca_file.or_else(|| file.authentication.x509.client_ca_file.clone()),
             max_pods: self.max_pods.or(file.max_pods).unwrap_or(110),
+            thresholds,
             cluster_dns: self.cluster_dns.unwrap_or_else(|| file.cluster_dns.clone()),
             cluster_domain: self.cluster_domain.or_else(|| file.cluster_domain.clone()).unwrap_or_default(),
             remove_pods_on_exit: self.remove_pods_on_exit,

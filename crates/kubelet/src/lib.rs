@@ -23,6 +23,7 @@ use std::{collections::BTreeMap, net::IpAddr, path::PathBuf};
 use k8s_openapi::api::core::v1::Taint;
 
 pub use file::KubeletConfiguration;
+pub use node::eviction::Thresholds;
 pub use flags::Flags;
 pub use start::run;
 
@@ -76,6 +77,8 @@ pub struct Config {
     pub client_ca_file: Option<PathBuf>,
     /// Most pods per node.
     pub max_pods: i64,
+    /// When the node is under pressure, and what is set aside from its capacity.
+    pub thresholds: Thresholds,
     /// The cluster's DNS servers.
     pub cluster_dns: Vec<String>,
     /// The cluster's domain.

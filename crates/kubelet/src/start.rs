@@ -115,6 +115,7 @@ fn settings(config: &Config, port: u16) -> Settings {
         },
         max_restart_delay: restart.and_then(|d| SignedDuration::try_from(d).ok()).unwrap_or(crate::pod::backoff::MOST),
         max_pods: config.max_pods,
+        thresholds: config.thresholds,
         labels: config.node_labels.clone(),
         taints: config.taints.clone(),
         register: config.register_node,

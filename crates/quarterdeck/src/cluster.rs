@@ -1,10 +1,12 @@
 //! The shape of one cluster: members, nodes, ports, paths; and its PKI.
 
+use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
+use nix::fcntl::Flock;
 
 use crate::cli::{Runtime, UpFlags};
 use crate::layout::Layout;
@@ -77,6 +79,8 @@ pub(crate) struct Cluster {
     pub(crate) nodes: Vec<Node>,
     pub(crate) ports: PartPorts,
     programs: PathBuf,
+    /// Keeps other clusters off the ports above.
+    _ports: Vec<Flock<File>>,
 }
 
 impl Cluster {
@@ -85,7 +89,7 @@ impl Cluster {
     /// # Errors
     /// When a binary is missing, or the runtime cannot work here.
     pub(crate) fn plan(flags: &UpFlags, layout: Layout) -> anyhow::Result<Self> {
-        let mut free = Ports::default();
+        let mut free = Ports::new()?;
         let runtime = containerd::choose(flags.runtime)?;
         let members = (1..=flags.store_members).map(|number| member(&mut free, number)).collect::<Result<_, _>>()?;
         let ports = PartPorts { apiserver: free.take(6443)?, controller_manager: free.take(10257)?, scheduler: free.take(10259)? };
@@ -95,7 +99,7 @@ impl Cluster {
         if nodes.is_empty() {
             parts.retain(|part| *part != Part::Kubelet);
         }
-        let cluster = Self { layout, runtime, parts, members, nodes, ports, programs: programs()? };
+        let cluster = Self { layout, runtime, parts, members, nodes, ports, programs: programs()?, _ports: free.release() };
         match cluster.parts.iter().find(|part| !cluster.program(**part).is_file()) {
             Some(missing) => bail!("{} is missing: build it with `make build`", cluster.program(*missing).display()),
             None => Ok(cluster),

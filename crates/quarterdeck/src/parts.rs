@@ -197,5 +197,7 @@ fn kubelet_args(cluster: &Cluster, node: &Node, instance: &str) -> Vec<String> {
         flag("port", node.port),
         flag("healthz-port", node.healthz_port),
         flag("client-ca-file", cluster.layout.pki("ca.crt").display()),
+        // A laptop's nearly full disk is no reason to run nothing.
+        flag("eviction-hard", "memory.available<100Mi,nodefs.available<0%"),
     ]
 }

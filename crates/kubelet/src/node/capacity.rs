@@ -2,10 +2,7 @@
 
 use std::{fs, path::Path};
 
-/// Free memory in bytes, and the part of the disk, below which a node is under pressure: upstream's default hard eviction
-/// thresholds `memory.available<100Mi` and `nodefs.available<10%`.
-pub(crate) const LEAST_MEMORY: i64 = 100 << 20;
-pub(crate) const LEAST_DISK_PART: i64 = 10;
+use super::eviction::{Least, Thresholds};
 
 /// Resources of a node: cores, bytes of memory, bytes of disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,8 +23,9 @@ impl Capacity {
     }
 
     /// What is left for pods once the hard eviction thresholds are set aside.
-    pub(crate) fn allocatable(self) -> Self {
-        Self { memory: (self.memory - LEAST_MEMORY).max(0), disk: self.disk - self.disk / LEAST_DISK_PART, ..self }
+    pub(crate) fn allocatable(self, thresholds: Thresholds) -> Self {
+        let less = |total: i64, least: Least| (total - least.of(total)).max(0);
+        Self { memory: less(self.memory, thresholds.memory), disk: less(self.disk, thresholds.disk), ..self }
     }
 
     /// A node of the size upstream's hollow nodes have.
@@ -48,11 +46,12 @@ fn disk(path: &Path) -> Option<i64> {
     i64::try_from(stat.fragment_size().saturating_mul(stat.blocks())).ok()
 }
 
-/// Whether the disk `path` is on is nearly full.
-pub(crate) fn disk_pressure(path: &Path) -> bool {
+/// Whether the disk `path` is on has less than `least` available.
+pub(crate) fn disk_pressure(path: &Path, least: Least) -> bool {
     let Some(existing) = path.ancestors().find(|p| p.exists()) else { return false };
     let Ok(stat) = nix::sys::statvfs::statvfs(existing) else { return false };
-    stat.blocks_available() < stat.blocks() / LEAST_DISK_PART.unsigned_abs()
+    let bytes = |blocks: u64| i64::try_from(stat.fragment_size().saturating_mul(blocks)).unwrap_or(i64::MAX);
+    bytes(stat.blocks_available()) < least.of(bytes(stat.blocks()))
 }
 
 /// Bytes of memory available, from `/proc/meminfo`.
@@ -69,7 +68,7 @@ mod tests {
     #[test]
     fn pods_get_what_eviction_leaves() {
         let capacity = Capacity { cpu: 2, memory: 1 << 30, disk: 1000 };
-        assert_eq!(capacity.allocatable(), Capacity { cpu: 2, memory: (1 << 30) - (100 << 20), disk: 900 });
+        assert_eq!(capacity.allocatable(Thresholds::default()), Capacity { cpu: 2, memory: (1 << 30) - (100 << 20), disk: 900 });
     }
 
     #[test]

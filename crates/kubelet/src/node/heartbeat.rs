@@ -156,9 +156,10 @@ async fn health(node: &Node) -> Health {
     if node.simulated {
         return Health { not_ready, ..Default::default() };
     }
+    let thresholds = node.settings.thresholds;
     Health {
-        memory_pressure: capacity::memory_available().is_some_and(|bytes| bytes < capacity::LEAST_MEMORY),
-        disk_pressure: capacity::disk_pressure(&node.paths.pods()),
+        memory_pressure: capacity::memory_available().is_some_and(|bytes| bytes < thresholds.memory.of(node.capacity.memory)),
+        disk_pressure: capacity::disk_pressure(&node.paths.pods(), thresholds.disk),
         pid_pressure: false,
         not_ready,
     }

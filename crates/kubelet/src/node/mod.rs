@@ -3,6 +3,7 @@
 pub(crate) mod capacity;
 pub(crate) mod dns;
 pub(crate) mod events;
+pub(crate) mod eviction;
 pub(crate) mod heartbeat;
 pub(crate) mod lease;
 pub(crate) mod object;
@@ -35,6 +36,7 @@ pub(crate) struct Settings {
     pub(crate) dns: dns::Dns,
     pub(crate) max_restart_delay: SignedDuration,
     pub(crate) max_pods: i64,
+    pub(crate) thresholds: eviction::Thresholds,
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) taints: Vec<Taint>,
     pub(crate) register: bool,

@@ -119,7 +119,7 @@ pub(crate) fn status(
 ) -> NodeStatus {
     NodeStatus {
         addresses: Some(addresses(node)),
-        allocatable: Some(resources(node.capacity.allocatable(), node.settings.max_pods)),
+        allocatable: Some(resources(node.capacity.allocatable(node.settings.thresholds), node.settings.max_pods)),
         capacity: Some(resources(node.capacity, node.settings.max_pods)),
         conditions: Some(conditions(health, old, node.now())),
         daemon_endpoints: Some(NodeDaemonEndpoints { kubelet_endpoint: Some(DaemonEndpoint { port: node.settings.port.into() }) }),

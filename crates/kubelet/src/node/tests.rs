@@ -36,6 +36,7 @@ fn settings() -> Settings {
         dns: dns::Dns::default(),
         max_restart_delay: SignedDuration::from_secs(300),
         max_pods: 110,
+        thresholds: Default::default(),
         labels: BTreeMap::new(),
         taints: vec![],
         register: true,

@@ -14,7 +14,7 @@ pub(crate) fn refusal(node: &Node, pod: &Pod) -> Option<(String, String)> {
         return Some(short("pods", 1, i64::try_from(others.len()).unwrap_or(0), node.settings.max_pods));
     }
     let used = |resource: &str| others.iter().filter_map(|p| p.spec.as_ref()).map(|s| request(s, resource)).sum::<i64>();
-    let allocatable = node.capacity.allocatable();
+    let allocatable = node.capacity.allocatable(node.settings.thresholds);
     let checks = [("cpu", allocatable.cpu * 1000), ("memory", allocatable.memory.saturating_mul(1000))];
     checks.into_iter().find_map(|(resource, capacity)| {
         let (wanted, used) = (request(spec, resource), used(resource));
