@@ -3,6 +3,7 @@
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
 use clap::Parser;
+use component::gates::FeatureGates;
 use ipnet::IpNet;
 
 /// What the server runs with. Flags are kube-apiserver's.
@@ -126,7 +127,7 @@ pub struct Config {
     /// Prefixes of headers to look for extra facts in.
     #[arg(long, value_delimiter = ',')]
     pub requestheader_extra_headers_prefix: Vec<String>,
-    /// Client certificate that proves this server to aggregated ones.
+    /// Client certificate that proves this server to aggregated ones; for when such are served.
     #[arg(long)]
     pub proxy_client_cert_file: Option<PathBuf>,
     /// Key of --proxy-client-cert-file.
@@ -148,20 +149,13 @@ pub struct Config {
     /// Amount of time to retain events.
     #[arg(long, default_value = "1h", value_parser = duration)]
     pub event_ttl: Duration,
-    /// How many requests on one connection before an HTTP/2 client is asked to connect anew.
-    #[arg(long, default_value_t = 0.0)]
-    pub goaway_chance: f64,
     /// How long the server goes on serving after a signal to stop.
     #[arg(long, default_value = "0s", value_parser = duration)]
     pub shutdown_delay_duration: Duration,
 
     /// Features by name, `Name=true`, comma separated.
-    #[arg(long, value_delimiter = ',')]
-    pub feature_gates: Vec<String>,
-    /// Groups and versions to turn on or off, `apps/v1=false`.
-    #[arg(long, value_delimiter = ',')]
-    pub runtime_config: Vec<String>,
-
+    #[arg(long, default_value = "", value_parser = feature_gates)]
+    pub feature_gates: FeatureGates,
     /// Log format and level.
     #[command(flatten)]
     pub logs: component::logs::LogFlags,
@@ -215,6 +209,11 @@ fn mistake(error: &clap::Error) -> String {
 /// Go's duration notation: `1h`, `5m30s`, `100ms`.
 fn duration(text: &str) -> Result<Duration, String> {
     crate::pipeline::parse_go_duration(text).ok_or_else(|| format!("time: invalid duration {text:?}"))
+}
+
+/// No feature of this server can be switched yet; any name is refused as unknown.
+fn feature_gates(text: &str) -> Result<FeatureGates, String> {
+    FeatureGates::parse(&[], text).map_err(|e| e.to_string())
 }
 
 fn port_range(text: &str) -> Result<PortRange, String> {

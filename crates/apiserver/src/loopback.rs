@@ -4,7 +4,6 @@
 use std::{
     convert::Infallible,
     sync::{Arc, OnceLock},
-    time::Duration,
 };
 
 use apimachinery::{Object, status::Status};
@@ -46,8 +45,6 @@ pub(crate) struct ObjectList {
     pub(crate) items: Vec<Object>,
     /// The state the list shows; watch from here.
     pub(crate) resource_version: String,
-    /// Continue token, empty at the end.
-    pub(crate) continue_token: String,
 }
 
 impl Loopback {
@@ -55,11 +52,6 @@ impl Loopback {
     pub(crate) fn connect(&self, service: Service) {
         // A second connection would be a second server in one process sharing a handle: keep the first.
         let _ = self.service.set(service);
-    }
-
-    /// The same API as another user (a token's subject, a controller).
-    pub(crate) fn as_user(&self, user: UserInfo) -> Self {
-        Self { service: self.service.clone(), user: Arc::new(user) }
     }
 
     /// A cluster-scoped resource, or a namespaced one across all namespaces: `api("apps/v1", "deployments")`.
@@ -143,7 +135,7 @@ impl Api {
             _ => Vec::new(),
         };
         let items = items.into_iter().map(|o| named(o, &api_version, kind.trim_end_matches("List"))).collect();
-        Ok(ObjectList { items, resource_version: text(&list, "/metadata/resourceVersion"), continue_token: text(&list, "/metadata/continue") })
+        Ok(ObjectList { items, resource_version: text(&list, "/metadata/resourceVersion") })
     }
 
     /// Creates an object.
@@ -188,32 +180,6 @@ impl Api {
         let bytes = TryStreamExt::map_err(response.into_body().into_data_stream(), std::io::Error::other);
         let lines = FramedRead::new(StreamReader::new(Box::pin(bytes)), LinesCodec::new());
         Ok(lines.map(|line| event(&line.map_err(|e| Status::internal(format!("watch broke: {e}")))?)))
-    }
-
-    /// Lists and watches for ever, calling `each` with (type, object): the listed objects as ADDED after a `RESYNC`
-    /// with an empty object, then changes. Starts over with back-off when the watch ends. Runs until dropped.
-    pub(crate) async fn follow(&self, query: &str, mut each: impl FnMut(&str, Object) + Send) {
-        let mut pause = Duration::from_millis(100);
-        loop {
-            match self.follow_once(query, &mut each).await {
-                Ok(()) => pause = Duration::from_millis(100),
-                Err(status) => tracing::debug!(resource = self.resource, error = %status.message, "watch will be started over"),
-            }
-            tokio::time::sleep(pause.mul_f64(rand::random_range(0.75..1.25))).await;
-            pause = (pause * 2).min(Duration::from_secs(5));
-        }
-    }
-
-    async fn follow_once(&self, query: &str, each: &mut (impl FnMut(&str, Object) + Send)) -> Result<(), Status> {
-        let list = self.list(query).await?;
-        each("RESYNC", Object::default());
-        list.items.into_iter().for_each(|item| each("ADDED", item));
-        let mut events = std::pin::pin!(self.watch(query, &list.resource_version).await?);
-        while let Some(event) = events.next().await {
-            let (kind, object) = event?;
-            each(&kind, object);
-        }
-        Ok(())
     }
 
     fn url(&self, name: &str, query: &str) -> String {

@@ -76,8 +76,23 @@ pub async fn run(config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     println!("apiserver listening on https://{address}");
     tracing::info!(%address, "serving");
     let api = api.map_request(|request: http::Request<hyper::body::Incoming>| request.map(axum::body::Body::new));
-    component::serve::serve(listener, Some(tls), api, shutdown, DRAIN).await;
+    component::serve::serve(listener, Some(tls), api, after(shutdown, config.shutdown_delay_duration), DRAIN).await;
     Ok(())
+}
+
+/// Cancelled a while after `shutdown`: until then load balancers learn from `/readyz` to go elsewhere.
+fn after(shutdown: Shutdown, delay: Duration) -> Shutdown {
+    if delay.is_zero() {
+        return shutdown;
+    }
+    let later = Shutdown::new();
+    let cancelled = later.clone();
+    tokio::spawn(async move {
+        shutdown.cancelled().await;
+        tokio::time::sleep(delay).await;
+        cancelled.cancel();
+    });
+    later
 }
 
 /// The store's client as the `--etcd-*` flags say.
@@ -110,6 +125,7 @@ fn assemble(
         service_ranges: config.service_cluster_ip_range.clone(),
         node_ports: config.service_node_port_range.0.clone(),
         allow_privileged: config.allow_privileged,
+        event_ttl: config.event_ttl,
         authorizer: Some(trust.authorizer.clone()),
         rules: trust.rules,
         issuer: trust.issuer,

@@ -19,10 +19,6 @@ use crate::{
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReceivedAt(pub(crate) jiff::Timestamp);
 
-/// When a request must be answered; an extension of every request that does not run long.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Deadline(pub(crate) tokio::time::Instant);
-
 /// What the service account issuer publishes.
 pub(crate) struct IssuerDocuments {
     /// `/.well-known/openid-configuration`

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use apimachinery::{Object, gvk::GroupVersionKind};
+use apimachinery::Object;
 use serde_json::Value;
 
 use super::{Attributes, Operation};
@@ -42,12 +42,10 @@ pub(super) fn context(node: &str) -> RequestContext {
     RequestContext {
         user,
         info: RequestInfo::default(),
-        kind: GroupVersionKind::new("", "v1", "Kind"),
         dry_run: false,
         field_manager: String::new(),
         field_validation: Default::default(),
         now: jiff::Timestamp::UNIX_EPOCH,
-        deadline: tokio::time::Instant::now() + std::time::Duration::from_secs(10),
         warnings: Warnings::default(),
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use apimachinery::{Object, status::Status};
 use axum::{body::Body, response::Response};
 use bytes::Bytes;
-use http::{HeaderMap, Request, StatusCode, header, request::Parts};
+use http::{HeaderMap, Request, StatusCode, request::Parts};
 use serde_json::Value;
 
 use super::{options, shape};
@@ -17,7 +17,7 @@ use crate::{
         store::Store,
     },
     request::{RequestContext, RequestInfo, UserInfo, Warnings},
-    server::{Deadline, ReceivedAt, Server},
+    server::{ReceivedAt, Server},
 };
 
 /// A request on its way through a handler.
@@ -39,12 +39,10 @@ impl Ask {
         let ctx = RequestContext {
             user: ext.get::<UserInfo>().cloned().unwrap_or_else(UserInfo::anonymous),
             info: ext.get::<RequestInfo>().cloned().unwrap_or_default(),
-            kind: served.resource.gvk(),
             dry_run: false,
             field_manager: options::field_manager(&query, &parts.headers),
             field_validation: options::field_validation(&query),
             now: ext.get::<ReceivedAt>().map_or(jiff::Timestamp::UNIX_EPOCH, |r| r.0),
-            deadline: ext.get::<Deadline>().map_or_else(tokio::time::Instant::now, |d| d.0),
             warnings: ext.get::<Warnings>().cloned().unwrap_or_default(),
         };
         if let Some(text) = &served.resource.deprecation {
@@ -94,10 +92,5 @@ impl Ask {
     /// An answer of a value that has no form but its own.
     pub(crate) fn plain(&self, code: StatusCode, value: &Value) -> Response {
         crate::negotiate::value_response(code, self.negotiated, value)
-    }
-
-    /// The user agent up to the first slash.
-    pub(crate) fn user_agent(&self) -> &str {
-        self.headers().get(header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or_default()
     }
 }

@@ -32,7 +32,7 @@ pub(crate) use ask::Ask;
 use crate::{
     loopback::InProcess,
     negotiate::{Negotiated, Offer, negotiate, status_response},
-    registry::{Backing, catalog::Served},
+    registry::{Backing, Subresource, catalog::Served},
     request::RequestInfo,
     server::Server,
 };
@@ -52,6 +52,8 @@ pub(crate) async fn dispatch(State(server): State<Arc<Server>>, request: Request
     };
     let negotiated = match negotiate(request.headers(), &query, offer) {
         Ok(negotiated) => negotiated,
+        // Calls that pass bytes through have forms of their own.
+        Err(_) if served.resource.subresource(&info.subresource).is_some_and(Subresource::is_raw) => Negotiated::PLAIN,
         Err(status) => return status_response(Negotiated::PLAIN, &status),
     };
     let ask = Ask::new(server, served, negotiated, query, request);

@@ -55,12 +55,13 @@ fn find(server: &Arc<Server>, request: &Request<Body>, path: &str) -> Option<Res
             None => return Some(Err(Status::not_found_path())),
         },
         ["apis", name] => discovery::group(catalog.group(name).filter(|g| !g.name.is_empty())?),
-        ["apis", name, v] => match catalog.group(name)? {
-            group => match group.version(v) {
+        ["apis", name, v] => {
+            let group = catalog.group(name)?;
+            match group.version(v) {
                 Some(version) => discovery::resources(group, version),
                 None => return Some(Err(Status::not_found_path())),
-            },
-        },
+            }
+        }
         ["openapi", ..] => return server.documents.serve(&catalog, request),
         [".well-known", "openid-configuration"] | ["openid", "v1", "jwks"] => return keys(server, path),
         _ => return None,

@@ -8,17 +8,16 @@ use axum::{
     middleware::Next,
     response::Response,
 };
-use tokio::time::Instant;
 
 use crate::{
     negotiate::{Negotiated, status_response},
     request::{RequestInfo, parse_query},
-    server::{Deadline, Server},
+    server::Server,
 };
 
 const EXCEEDED: &str = "request did not complete within requested timeout - context deadline exceeded";
 
-pub(super) async fn layer(State(server): State<Arc<Server>>, mut request: Request, next: Next) -> Response {
+pub(super) async fn layer(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {
     let long = request.extensions().get::<RequestInfo>().is_some_and(RequestInfo::is_long_running);
     if long {
         return next.run(request).await;
@@ -27,9 +26,7 @@ pub(super) async fn layer(State(server): State<Arc<Server>>, mut request: Reques
         Ok(wanted) => wanted.unwrap_or(server.limits.timeout).min(server.limits.timeout),
         Err(status) => return status_response(Negotiated::PLAIN, &status),
     };
-    let deadline = Instant::now() + timeout;
-    request.extensions_mut().insert(Deadline(deadline));
-    match tokio::time::timeout_at(deadline, next.run(request)).await {
+    match tokio::time::timeout(timeout, next.run(request)).await {
         Ok(response) => response,
         Err(_) => status_response(Negotiated::PLAIN, &Status::timeout(EXCEEDED, 0)),
     }

@@ -201,7 +201,9 @@ mod tests {
 
     fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
         let mut map = HeaderMap::new();
-        pairs.iter().for_each(|(k, v)| drop(map.append(*k, v.parse().unwrap())));
+        for (name, value) in pairs {
+            map.append(*name, value.parse().unwrap());
+        }
         map
     }
 

@@ -15,11 +15,6 @@ pub(crate) struct Unknown<'a> {
     pub(crate) raw: &'a [u8],
 }
 
-/// Whether bytes begin as a protobuf body does.
-pub(crate) fn is_protobuf(bytes: &[u8]) -> bool {
-    bytes.starts_with(MAGIC)
-}
-
 /// Unwraps a body.
 pub(crate) fn open(bytes: &[u8]) -> Result<Unknown<'_>, Error> {
     let message = bytes.strip_prefix(MAGIC).ok_or(Error::Prefix)?;

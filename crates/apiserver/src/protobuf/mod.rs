@@ -7,7 +7,7 @@ mod message;
 mod table;
 mod wire;
 
-pub(crate) use envelope::{Unknown, is_protobuf, open};
+pub(crate) use envelope::open;
 pub(crate) use message::decode;
 
 /// A body that is no protobuf of the kind expected.

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use apimachinery::{Object, schema::Schema};
 
-use super::{Backing, Resource, Wiring, builtin_groups};
+use super::{Backing, Resource, Wiring, builtin_resources};
 use crate::{
     schema,
     storage::{Backend, Collection, Storage},
@@ -52,7 +52,7 @@ impl Catalog {
         let mut catalog = Self::default();
         // Resources stored in one place (events of both groups) share a storage and so a watch cache.
         let mut storages: BTreeMap<String, Arc<dyn Storage>> = BTreeMap::new();
-        for resource in builtin_groups(wiring).into_iter().flat_map(|g| g.resources) {
+        for resource in builtin_resources(wiring) {
             let place = format!("{prefix}/{}", resource.storage_prefix);
             let storage = match resource.backing {
                 Backing::Stored => Some(storages.entry(place.clone()).or_insert_with(|| open(backend, &resource, place)).clone()),
@@ -90,11 +90,6 @@ impl Catalog {
     /// The resource at a path.
     pub(crate) fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Served>> {
         self.index.get(&(group.to_owned(), version.to_owned(), plural.to_owned()))
-    }
-
-    /// The resource of a kind.
-    pub(crate) fn find_kind(&self, group: &str, version: &str, kind: &str) -> Option<&Arc<Served>> {
-        self.group(group)?.version(version)?.resources.iter().find(|s| s.resource.kind == kind)
     }
 
     /// A group, the core one being empty.

@@ -20,7 +20,7 @@ mod subresource;
 mod table;
 mod wiring;
 
-pub(crate) use groups::{Group, builtin_groups};
+pub(crate) use groups::builtin_resources;
 pub(crate) use resource::{Backing, Conversion, Resource, cluster, definition, namespaced};
 pub(crate) use strategy::{DeleteOptions, Finish, Generation, Plain, Strategy};
 pub(crate) use subresource::{Answer, Call, Connect, ScalePaths, Subresource, SubresourceKind};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use apimachinery::{
     Object,
-    gvk::{GroupKind, GroupResource, GroupVersionKind, GroupVersionResource},
+    gvk::{GroupKind, GroupResource, GroupVersionKind},
     status::Status,
 };
 
@@ -152,12 +152,6 @@ impl Resource {
         self.sub(Subresource::scale(ScalePaths::default()))
     }
 
-    /// Only these verbs.
-    pub(crate) fn verbs(mut self, verbs: &[&'static str]) -> Self {
-        self.verbs = verbs.to_vec();
-        self
-    }
-
     /// All verbs but this one.
     pub(crate) fn without(mut self, verb: &str) -> Self {
         self.verbs.retain(|v| *v != verb);
@@ -211,11 +205,6 @@ impl Resource {
     /// Group, version, kind.
     pub(crate) fn gvk(&self) -> GroupVersionKind {
         GroupVersionKind::new(&self.group, &self.version, &self.kind)
-    }
-
-    /// Group, version, resource.
-    pub(crate) fn gvr(&self) -> GroupVersionResource {
-        GroupVersionResource::new(&self.group, &self.version, &self.plural)
     }
 
     /// Group and resource, as error texts name it.

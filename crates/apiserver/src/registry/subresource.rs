@@ -114,6 +114,11 @@ impl Subresource {
         Self { name: "scale", verbs: GET_PATCH_UPDATE, kind: Some(kind), serve: SubresourceKind::Scale(paths) }
     }
 
+    /// Whether the call passes bytes through, whatever form the client asks for.
+    pub(crate) fn is_raw(&self) -> bool {
+        matches!(&self.serve, SubresourceKind::Call(connect) if connect.raw())
+    }
+
     /// The object itself under another strategy.
     pub(crate) fn view(name: &'static str, strategy: impl Strategy + 'static) -> Self {
         Self { name, verbs: GET_PATCH_UPDATE, kind: None, serve: SubresourceKind::View(Arc::new(strategy)) }

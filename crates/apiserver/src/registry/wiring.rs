@@ -1,6 +1,6 @@
 //! What the built-in resources need from the rest of the server: address ranges, identity, authorization, kubelets.
 
-use std::{ops::RangeInclusive, sync::Arc};
+use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
 use apimachinery::status::Status;
 use async_trait::async_trait;
@@ -21,6 +21,8 @@ pub(crate) struct Wiring {
     pub(crate) node_ports: RangeInclusive<u16>,
     /// `--allow-privileged`.
     pub(crate) allow_privileged: bool,
+    /// `--event-ttl`.
+    pub(crate) event_ttl: Duration,
     /// Decides access reviews.
     pub(crate) authorizer: Option<Arc<dyn Authorizer>>,
     /// Lists what a user may do, for `selfsubjectrulesreviews`.
@@ -39,6 +41,7 @@ impl Default for Wiring {
             service_ranges: Vec::new(),
             node_ports: 30000..=32767,
             allow_privileged: false,
+            event_ttl: Duration::from_secs(3600),
             authorizer: None,
             rules: None,
             issuer: None,

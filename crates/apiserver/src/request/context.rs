@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use apimachinery::gvk::GroupVersionKind;
 use parking_lot::Mutex;
 
 use super::{RequestInfo, UserInfo};
@@ -46,8 +45,6 @@ pub(crate) struct RequestContext {
     pub(crate) user: UserInfo,
     /// Path, verb, resource, namespace and name.
     pub(crate) info: RequestInfo,
-    /// The kind of the request body or of the addressed resource.
-    pub(crate) kind: GroupVersionKind,
     /// `dryRun=All`: run everything, store nothing.
     pub(crate) dry_run: bool,
     /// The name changes are attributed to in `managedFields`; from `?fieldManager=` or the user agent.
@@ -56,8 +53,6 @@ pub(crate) struct RequestContext {
     pub(crate) field_validation: FieldValidation,
     /// When the request arrived; the only clock strategies may use.
     pub(crate) now: jiff::Timestamp,
-    /// The request must be answered by then.
-    pub(crate) deadline: tokio::time::Instant,
     /// Where warnings go.
     pub(crate) warnings: Warnings,
 }
@@ -86,12 +81,10 @@ impl RequestContext {
         Self {
             user: UserInfo::new("admin", &[super::user::PRIVILEGED_GROUP]),
             info: RequestInfo::default(),
-            kind: GroupVersionKind::new("", "v1", "Test"),
             dry_run: false,
             field_manager: "tests".into(),
             field_validation: FieldValidation::default(),
             now: jiff::Timestamp::UNIX_EPOCH,
-            deadline: tokio::time::Instant::now() + std::time::Duration::from_secs(60),
             warnings: Warnings::default(),
         }
     }

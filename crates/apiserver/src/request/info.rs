@@ -1,6 +1,6 @@
 //! Parses method, path and query into what RBAC, audit, metrics and the router talk about (upstream's `RequestInfo`).
 
-use apimachinery::gvk::{GroupResource, GroupVersionResource};
+use apimachinery::gvk::GroupResource;
 use http::Method;
 
 /// What a request addresses.
@@ -50,11 +50,6 @@ impl RequestInfo {
         info.take_resource(rest);
         info.refine_verb(query);
         info
-    }
-
-    /// Group, version and resource.
-    pub(crate) fn gvr(&self) -> GroupVersionResource {
-        GroupVersionResource::new(&self.group, &self.version, &self.resource)
     }
 
     /// Group and resource, as error texts name it.

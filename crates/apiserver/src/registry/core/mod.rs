@@ -29,7 +29,7 @@ pub(crate) fn table(wiring: &Wiring) -> Vec<Resource> {
         cluster("", "v1", "ComponentStatus", "componentstatuses").short(&["cs"]).strategy(componentstatus::TABLE).computed(&["get", "list"], componentstatus::ComponentStatuses).deprecated("v1 ComponentStatus is deprecated in v1.19+"),
         namespaced("", "v1", "ConfigMap", "configmaps").short(&["cm"]).strategy(configmap::ConfigMap),
         namespaced("", "v1", "Endpoints", "endpoints").short(&["ep"]).stored_under("services/endpoints").strategy(endpoints::Endpoints).deprecated("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
-        namespaced("", "v1", "Event", "events").short(&["ev"]).strategy(super::events::Event { new_form: false }),
+        namespaced("", "v1", "Event", "events").short(&["ev"]).strategy(super::events::Event { new_form: false, ttl: wiring.event_ttl }),
         namespaced("", "v1", "LimitRange", "limitranges").short(&["limits"]).strategy(limitrange::LimitRange),
         cluster("", "v1", "Namespace", "namespaces").short(&["ns"]).without("deletecollection").status().strategy(namespace::Namespace).sub(namespace::finalize()),
         cluster("", "v1", "Node", "nodes").short(&["no"]).stored_under("minions").status().strategy(node::Node).sub(proxy::of_nodes(wiring.kubelet.clone())),

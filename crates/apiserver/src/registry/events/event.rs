@@ -17,13 +17,13 @@ use crate::{
     request::RequestContext,
 };
 
-/// `--event-ttl`.
-const TTL: Duration = Duration::from_secs(3600);
 
 /// The rules of events. `new_form` is `events.k8s.io`.
 pub(crate) struct Event {
     /// Whether objects are spelled as `events.k8s.io` spells them.
     pub(crate) new_form: bool,
+    /// How long events are kept after their last write.
+    pub(crate) ttl: Duration,
 }
 
 /// Field names: core group, `events.k8s.io`.
@@ -139,7 +139,7 @@ impl Strategy for Event {
     }
 
     fn ttl(&self) -> Option<Duration> {
-        Some(TTL)
+        Some(self.ttl)
     }
 
     fn field_labels(&self) -> Vec<Cow<'static, str>> {
@@ -250,7 +250,7 @@ mod tests {
     #[test]
     fn the_namespace_must_be_the_objects() {
         let event = Object::from_value(json!({"metadata": {"namespace": "n"}, "involvedObject": {"kind": "Pod", "namespace": "other"}})).unwrap();
-        let errs = Event { new_form: false }.validate(&RequestContext::for_tests(), &event);
+        let errs = Event { new_form: false, ttl: Duration::ZERO }.validate(&RequestContext::for_tests(), &event);
         assert_eq!(errs[0].to_string(), r#"involvedObject.namespace: Invalid value: "other": does not match event.namespace"#);
     }
 
@@ -260,7 +260,7 @@ mod tests {
             "involvedObject": {"kind": "Pod", "name": "p"}, "firstTimestamp": "2026-01-01T00:00:00Z",
             "lastTimestamp": "2026-01-01T00:00:50Z", "count": 3, "source": {"component": "kubelet", "host": "n"}});
         let event = Object::from_value(event).unwrap();
-        let cells = Event { new_form: false }.cells(&event, "2026-01-01T00:01:00Z".parse().unwrap());
+        let cells = Event { new_form: false, ttl: Duration::ZERO }.cells(&event, "2026-01-01T00:01:00Z".parse().unwrap());
         let expected = [json!("10s"), json!("Warning"), json!("BackOff"), json!("pod/p"), json!(""), json!("kubelet, n"),
             json!("again"), json!("60s"), json!(3), json!("e")];
         assert_eq!(cells, expected);

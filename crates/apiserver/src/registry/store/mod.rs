@@ -35,17 +35,13 @@ pub(crate) struct Hub {
     pub(crate) admission: Chain,
     /// The server's own API, for hooks.
     pub(crate) loopback: Loopback,
-    /// Opens storages for resources that come later.
-    pub(crate) backend: Arc<dyn Backend>,
-    /// `--etcd-prefix`.
-    pub(crate) prefix: String,
 }
 
 impl Hub {
     /// A hub with the built-in resources.
     pub(crate) fn new(backend: Arc<dyn Backend>, prefix: &str, wiring: &Wiring, admission: Chain, loopback: Loopback) -> Self {
         let catalog = ArcSwap::from_pointee(Catalog::builtin(&*backend, prefix, wiring));
-        Self { catalog, admission, loopback, backend, prefix: prefix.to_owned() }
+        Self { catalog, admission, loopback }
     }
 
     /// The store of one served resource; `None` where it is computed.

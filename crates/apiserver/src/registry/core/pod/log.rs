@@ -36,7 +36,7 @@ impl Connect for Log {
             return Ok(Answer::Raw(text(Body::empty())));
         }
         let kubelet = self.0.as_ref().ok_or_else(|| Status::service_unavailable("no kubelet client is configured"))?;
-        let (host, port) = address(&api.api("v1", "nodes").get(node).await?)?;
+        let (host, port) = address(&api.api("v1", "nodes").get(node).await?, kubelet.address_types())?;
         let path = format!("/containerLogs/{}/{}/{container}{}", ctx.namespace(), pod.name(), query(&call));
         let response = kubelet.get(&host, port, &path).await?;
         match response.status() {
@@ -116,11 +116,10 @@ fn choose(pod: &str, init: &[String], main: &[String], ephemeral: &[String]) -> 
 }
 
 /// Where the node's kubelet listens: the first address by preference, the port it reported.
-pub(crate) fn address(node: &Object) -> Result<(String, u16), Status> {
-    const PREFERRED: [&str; 5] = ["InternalIP", "Hostname", "InternalDNS", "ExternalDNS", "ExternalIP"];
+pub(crate) fn address(node: &Object, preferred: &[String]) -> Result<(String, u16), Status> {
     let addresses = At::field(node, "status").get("addresses").items();
-    let of_type = |kind: &&str| addresses.iter().find(|a| a.get("type").str() == *kind).map(|a| a.get("address").str());
-    let host = PREFERRED.iter().find_map(of_type);
+    let of_type = |kind: &String| addresses.iter().find(|a| a.get("type").str() == kind).map(|a| a.get("address").str());
+    let host = preferred.iter().find_map(of_type);
     let host = host.ok_or_else(|| Status::internal(format!("node {} has reported no address", node.name())))?;
     let port = node.pointer("/status/daemonEndpoints/kubeletEndpoint/Port").and_then(Value::as_u64).unwrap_or(0);
     let port = u16::try_from(port).ok().filter(|port| *port != 0).unwrap_or(10250);
@@ -149,6 +148,6 @@ mod tests {
     fn the_internal_address_and_the_reported_port_are_used() {
         let node = json!({"status": {"addresses": [{"type": "Hostname", "address": "h"}, {"type": "InternalIP", "address": "10.0.0.9"}],
             "daemonEndpoints": {"kubeletEndpoint": {"Port": 10255}}}});
-        assert_eq!(address(&Object::from_value(node).unwrap()).unwrap(), ("10.0.0.9".into(), 10255));
+        assert_eq!(address(&Object::from_value(node).unwrap(), &["InternalIP".to_owned()]).unwrap(), ("10.0.0.9".into(), 10255));
     }
 }
