@@ -3,8 +3,6 @@
 //! One request runs through `pipeline` (tower layers), the router, a handler of `handlers`, admission, the generic flow in
 //! `registry::store` with the resource's strategy, and `storage`.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
-// `Status` is the error of every handler: large, but only made on the way out.
-#![allow(clippy::result_large_err)]
 
 pub(crate) mod admission;
 pub(crate) mod authn;

@@ -22,7 +22,7 @@ pub(crate) enum Backing {
 /// Turns the stored version of an object into this resource's version and back. Absent: only `apiVersion` differs.
 pub(crate) trait Conversion: Send + Sync {
     /// From the stored version.
-    fn from_stored(&self, obj: Object) -> Result<Object, Status>;
+    fn to_served(&self, obj: Object) -> Result<Object, Status>;
     /// To the stored version.
     fn to_stored(&self, obj: Object) -> Result<Object, Status>;
 }

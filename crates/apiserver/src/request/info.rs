@@ -122,7 +122,7 @@ pub(crate) fn parse_query(query: &str) -> Vec<(String, String)> {
         .filter(|p| !p.is_empty())
         .map(|pair| {
             let (k, v) = pair.split_once('=').unwrap_or((pair, ""));
-            (decode(&k.replace('+', " ")), decode(&v.replace('+', " ")))
+            (decode(k.replace('+', " ")), decode(v.replace('+', " ")))
         })
         .collect()
 }

@@ -23,7 +23,7 @@ pub(crate) fn cpu_metric(percent: i64) -> Value {
 }
 
 impl Conversion for V1 {
-    fn from_stored(&self, mut obj: Object) -> Result<Object, Status> {
+    fn to_served(&self, mut obj: Object) -> Result<Object, Status> {
         obj.set_api_version("autoscaling/v1");
         let spec = ensure_object(&mut obj.0, "spec");
         let mut metrics = take_list(spec, "metrics");
@@ -107,7 +107,7 @@ mod tests {
         let memory = json!({"type": "Resource", "resource": {"name": "memory", "target": {"type": "AverageValue", "averageValue": "1Gi"}}});
         let stored = json!({"apiVersion": "autoscaling/v2", "metadata": {"name": "x"},
             "spec": {"maxReplicas": 3, "metrics": [cpu_metric(70), memory]}, "status": {"desiredReplicas": 1, "currentMetrics": null}});
-        let old = V1.from_stored(Object::from_value(stored.clone()).unwrap()).unwrap();
+        let old = V1.to_served(Object::from_value(stored.clone()).unwrap()).unwrap();
         assert_eq!(old.0["spec"], json!({"maxReplicas": 3, "targetCPUUtilizationPercentage": 70}));
         let back = V1.to_stored(old).unwrap();
         assert_eq!(back.0["spec"], stored["spec"]);

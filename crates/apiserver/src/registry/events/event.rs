@@ -41,7 +41,7 @@ const SPELLINGS: [(&str, &str); 7] = [
 pub(crate) struct Respell;
 
 impl Conversion for Respell {
-    fn from_stored(&self, mut obj: Object) -> Result<Object, Status> {
+    fn to_served(&self, mut obj: Object) -> Result<Object, Status> {
         rename(&mut obj.0, |(core, new)| (core, new));
         obj.set_api_version("events.k8s.io/v1");
         Ok(obj)
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn both_spellings_are_one_event() {
         let core = json!({"apiVersion": "v1", "kind": "Event", "involvedObject": {"name": "p"}, "message": "m", "count": 2});
-        let new = Respell.from_stored(Object::from_value(core.clone()).unwrap()).unwrap();
+        let new = Respell.to_served(Object::from_value(core.clone()).unwrap()).unwrap();
         assert_eq!(new.value(), json!({"apiVersion": "events.k8s.io/v1", "kind": "Event", "regarding": {"name": "p"}, "note": "m", "deprecatedCount": 2}));
         assert_eq!(Respell.to_stored(new).unwrap().value(), core);
     }

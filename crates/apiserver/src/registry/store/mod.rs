@@ -86,7 +86,7 @@ impl Store {
         let resource = &self.served.resource;
         let mut object = entry.object();
         if let Some(conversion) = &resource.conversion {
-            object = conversion.from_stored(object)?;
+            object = conversion.to_served(object)?;
         }
         resource.strategy.decorate(&mut object);
         Ok(object)
