@@ -25,6 +25,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// Opens one connection a request: these are streams that live long, or rare.
 pub(crate) struct KubeletClient {
     tls: TlsConnector,
+    address_types: Vec<String>,
 }
 
 impl KubeletClient {
@@ -43,7 +44,7 @@ impl KubeletClient {
             _ => builder.with_no_client_auth(),
         };
         tls.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Self { tls: TlsConnector::from(Arc::new(tls)) })
+        Ok(Self { tls: TlsConnector::from(Arc::new(tls)), address_types: config.kubelet_preferred_address_types.clone() })
     }
 
     async fn connect(&self, host: &str, port: u16) -> Result<tokio_rustls::client::TlsStream<TcpStream>, String> {
@@ -94,6 +95,10 @@ impl Kubelet for KubeletClient {
     async fn send(&self, host: &str, port: u16, request: Request<Body>) -> Result<Response<Body>, Status> {
         let what = format!("{} \"https://{host}:{port}{}\"", request.method(), request.uri());
         self.exchange(host, port, request).await.map_err(|e| Status::internal(format!("{what}: {e}")))
+    }
+
+    fn address_types(&self) -> &[String] {
+        &self.address_types
     }
 }
 

@@ -102,10 +102,6 @@ impl Catalog {
         &self.groups
     }
 
-    /// Everything served.
-    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Served>> {
-        self.groups.iter().flat_map(|g| &g.versions).flat_map(|v| &v.resources)
-    }
 }
 
 impl GroupEntry {

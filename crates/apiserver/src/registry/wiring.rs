@@ -86,4 +86,7 @@ pub(crate) trait Kubelet: Send + Sync {
 
     /// Sends a request whose URI is a path with query; an answer that switches protocols can be upgraded.
     async fn send(&self, host: &str, port: u16, request: http::Request<axum::body::Body>) -> Result<http::Response<axum::body::Body>, Status>;
+
+    /// Types of node addresses to reach kubelets by, in order of preference.
+    fn address_types(&self) -> &[String];
 }

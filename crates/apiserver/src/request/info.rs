@@ -1,6 +1,5 @@
 //! Parses method, path and query into what RBAC, audit, metrics and the router talk about (upstream's `RequestInfo`).
 
-use apimachinery::gvk::GroupResource;
 use http::Method;
 
 /// What a request addresses.
@@ -50,11 +49,6 @@ impl RequestInfo {
         info.take_resource(rest);
         info.refine_verb(query);
         info
-    }
-
-    /// Group and resource, as error texts name it.
-    pub(crate) fn group_resource(&self) -> GroupResource {
-        GroupResource::new(&self.group, &self.resource)
     }
 
     /// Whether the request lives as long as its client wants: no deadline, no place in the queue.

@@ -57,7 +57,7 @@ impl Connect for Proxy {
         if self.target == Target::Node {
             let node = api.api("v1", "nodes").get(name.object).await?;
             let kubelet = self.kubelet.as_ref().ok_or_else(|| Status::service_unavailable("no kubelet client is configured"))?;
-            let (host, port) = pod::kubelet_address(&node)?;
+            let (host, port) = pod::kubelet_address(&node, kubelet.address_types())?;
             let response = kubelet.send(&host, port, forward::request(&mut call, &path)?).await?;
             return Ok(Answer::Raw(forward::answer(&mut call, response)));
         }

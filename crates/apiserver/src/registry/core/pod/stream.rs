@@ -46,7 +46,7 @@ impl Connect for Stream {
             return Err(Status::bad_request(format!("pod {} does not have a host assigned", pod.name())));
         }
         let kubelet = self.kubelet.as_ref().ok_or_else(|| Status::service_unavailable("no kubelet client is configured"))?;
-        let (host, port) = address(&api.api("v1", "nodes").get(node).await?)?;
+        let (host, port) = address(&api.api("v1", "nodes").get(node).await?, kubelet.address_types())?;
         let request = forward::request(&mut call, &path)?;
         let response = kubelet.send(&host, port, request).await?;
         Ok(Answer::Raw(forward::answer(&mut call, response)))
