@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use client::Key;
 use client::informer::{Change, Informer};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use parking_lot::Mutex;
@@ -54,13 +53,29 @@ impl Feed {
     fn pod(&self, change: Change<'_, Pod>) {
         let gone = matches!(change, Change::Deleted(_));
         let pod = change.object();
+        if gone && !is_bound(pod) {
+            self.vanished(pod);
+        }
         if is_bound(pod) {
             self.bound(pod, gone || is_finished(pod));
         } else if gone || pod.metadata.deletion_timestamp.is_some() {
-            self.queue.remove(&Key::of(&pod.metadata));
+            self.queue.remove(pod);
         } else if self.is_ours(pod) && !self.cache.lock().holds(pod) {
             let gated = self.plugins.iter().find(|(plugin, _)| plugin.as_pre_enqueue().is_some_and(|gate| gate.admit(pod).is_err()));
             self.queue.set(pod, gated.map(|(plugin, _)| plugin.name()));
+        }
+    }
+
+    /// A pod not seen bound may still be assumed: its place is free again.
+    fn vanished(&self, pod: &Pod) {
+        let assumed = {
+            let mut cache = self.cache.lock();
+            let assumed = cache.holds(pod);
+            cache.remove_pod(pod);
+            assumed
+        };
+        if assumed {
+            self.wake(ClusterEvent::AssignedPodFreed);
         }
     }
 
@@ -71,7 +86,7 @@ impl Feed {
         } else {
             self.cache.lock().set_pod(pod);
         }
-        self.queue.done(&Key::of(&pod.metadata));
+        self.queue.remove(pod);
     }
 
     fn is_ours(&self, pod: &Pod) -> bool {
@@ -93,4 +108,26 @@ fn is_finished(pod: &Pod) -> bool {
 fn matters(old: &Node, new: &Node) -> bool {
     let allocatable = |node: &Node| node.status.as_ref().and_then(|status| status.allocatable.clone());
     old.spec != new.spec || old.metadata.labels != new.metadata.labels || allocatable(old) != allocatable(new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::PodInfo;
+    use crate::testing::named_pod;
+    use serde_json::json;
+
+    #[test]
+    fn a_pod_deleted_while_assumed_gives_its_place_back() {
+        let feed = Feed {
+            cache: Arc::default(),
+            queue: Queue::default(),
+            plugins: Arc::new(crate::plugins::all()),
+            scheduler_name: crate::config_file::DEFAULT_NAME.into(),
+        };
+        let pod = Arc::new(named_pod("p", json!({})));
+        feed.cache.lock().assume(&PodInfo::new(Arc::clone(&pod)), "a");
+        feed.pod(Change::Deleted(&pod));
+        assert!(!feed.cache.lock().holds(&pod));
+    }
 }

@@ -90,7 +90,7 @@ impl<K: Resource> Store<K> {
 
     pub(super) fn apply(&mut self, update: Update<K>) -> Vec<Applied<K>> {
         match update {
-            Update::Put(object) => self.put(object).into_iter().collect(),
+            Update::Put(object) => self.put(object),
             Update::Remove(object) => self.remove(&Key::of(object.meta())).map(|_| Applied::Deleted(Arc::new(object))).into_iter().collect(),
             Update::Replace(objects) => self.replace(objects),
         }
@@ -100,11 +100,11 @@ impl<K: Resource> Store<K> {
         let present: BTreeSet<Key> = objects.iter().map(|object| Key::of(object.meta())).collect();
         let gone: Vec<Key> = self.objects.keys().filter(|key| !present.contains(key)).cloned().collect();
         let deleted: Vec<_> = gone.iter().filter_map(|key| self.remove(key)).map(Applied::Deleted).collect();
-        let put = objects.into_iter().filter_map(|object| self.put(object));
+        let put = objects.into_iter().flat_map(|object| self.put(object));
         deleted.into_iter().chain(put).collect()
     }
 
-    fn put(&mut self, mut object: K) -> Option<Applied<K>> {
+    fn put(&mut self, mut object: K) -> Vec<Applied<K>> {
         object.meta_mut().managed_fields = None;
         let (key, new) = (Key::of(object.meta()), Arc::new(object));
         let old = self.remove(&key);
@@ -113,9 +113,11 @@ impl<K: Resource> Store<K> {
         }
         self.objects.insert(key, Arc::clone(&new));
         match old {
-            None => Some(Applied::Added(new)),
-            Some(old) if old.meta().resource_version == new.meta().resource_version => None,
-            Some(old) => Some(Applied::Updated { old, new }),
+            None => vec![Applied::Added(new)],
+            // Replaced while nobody watched: users keep things by UID, and must see the old one go.
+            Some(old) if old.meta().uid != new.meta().uid => vec![Applied::Deleted(old), Applied::Added(new)],
+            Some(old) if old.meta().resource_version == new.meta().resource_version => vec![],
+            Some(old) => vec![Applied::Updated { old, new }],
         }
     }
 
@@ -195,6 +197,27 @@ mod tests {
                 if [gone, changed, new].map(|pod| pod.metadata.name.as_deref())
                     == [Some("gone"), Some("changed"), Some("new")]
         ));
+    }
+
+    #[test]
+    fn another_object_of_the_same_name_tells_that_the_old_one_is_gone() {
+        let with_uid = |uid: &str, version: &str| {
+            let mut pod = pod("a", version, "n");
+            pod.metadata.uid = Some(uid.into());
+            pod
+        };
+        let mut store = by_node();
+        store.apply(Update::Put(with_uid("first", "1")));
+        let listed = store.apply(Update::Replace(vec![with_uid("second", "2")]));
+        let watched = store.apply(Update::Put(with_uid("third", "3")));
+        for (applied, uids) in [(listed, ["first", "second"]), (watched, ["second", "third"])] {
+            assert!(matches!(
+                &applied[..],
+                [Applied::Deleted(old), Applied::Added(new)]
+                    if [old, new].map(|pod| pod.metadata.uid.as_deref()) == uids.map(Some)
+            ));
+        }
+        assert_eq!(names(&store, "n"), ["a"]);
     }
 
     #[test]

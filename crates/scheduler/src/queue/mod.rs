@@ -5,7 +5,6 @@ mod state;
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::Key;
 use k8s_openapi::api::core::v1::Pod;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -29,8 +28,9 @@ impl Queue {
         self.changed.notify_one();
     }
 
-    pub(crate) fn remove(&self, key: &Key) {
-        self.state.lock().remove(key);
+    /// The pod is gone, or bound.
+    pub(crate) fn remove(&self, pod: &Pod) {
+        self.state.lock().remove(pod);
     }
 
     /// Something changed that may help pods refused by a plugin for which `helps` says so.
@@ -40,14 +40,14 @@ impl Queue {
     }
 
     /// The pod came back from its attempt refused by these plugins; none means that the attempt failed for another reason.
-    pub(crate) fn give_back(&self, attempt: Attempt, refused_by: Vec<&'static str>) {
+    pub(crate) fn give_back(&self, attempt: &Attempt, refused_by: Vec<&'static str>) {
         self.state.lock().give_back(attempt, refused_by, Instant::now());
         self.changed.notify_one();
     }
 
     /// The attempt ended with a binding.
-    pub(crate) fn done(&self, key: &Key) {
-        self.state.lock().done(key);
+    pub(crate) fn done(&self, attempt: &Attempt) {
+        self.state.lock().done(attempt);
     }
 
     /// The next pod: highest priority first, then longest waiting.

@@ -57,6 +57,13 @@ struct Entry {
     number: u64,
 }
 
+impl Entry {
+    /// Whether it is about this very pod: a name may be used again, a UID never.
+    fn is(&self, pod: &Pod) -> bool {
+        self.pod.metadata.uid == pod.metadata.uid
+    }
+}
+
 /// All waiting pods.
 #[derive(Default)]
 pub(crate) struct State {
@@ -76,6 +83,9 @@ fn backoff(attempts: u32) -> Duration {
 impl State {
     pub(crate) fn set(&mut self, pod: &Arc<Pod>, gated: Option<&'static str>, now: Instant) {
         let key = Key::of(&pod.metadata);
+        if self.entries.get(&key).is_some_and(|entry| !entry.is(pod)) {
+            self.take(&key);
+        }
         self.numbers += 1;
         let number = self.numbers;
         let fresh = || Entry { pod: Arc::clone(pod), place: Place::Gated, attempts: 0, since: now, number };
@@ -100,14 +110,30 @@ impl State {
         }
     }
 
-    pub(crate) fn remove(&mut self, key: &Key) {
+    /// Takes out this very pod, not one of the same name that came later.
+    pub(crate) fn remove(&mut self, pod: &Pod) {
+        let key = Key::of(&pod.metadata);
+        if self.entries.get(&key).is_some_and(|entry| entry.is(pod)) {
+            self.take(&key);
+        }
+    }
+
+    fn take(&mut self, key: &Key) {
         if let Some(Entry { place: Place::Active(rank), .. }) = self.entries.remove(key) {
             self.active.remove(&(rank, key.clone()));
         }
     }
 
-    pub(crate) fn done(&mut self, key: &Key) {
-        self.remove(key);
+    pub(crate) fn done(&mut self, attempt: &Attempt) {
+        if self.tried(attempt).is_some() {
+            self.take(&attempt.key);
+        }
+    }
+
+    /// What the attempt is about, while it still is.
+    fn tried(&mut self, attempt: &Attempt) -> Option<&mut Entry> {
+        let entry = self.entries.get_mut(&attempt.key)?;
+        (entry.is(&attempt.pod) && matches!(entry.place, Place::InFlight { .. })).then_some(entry)
     }
 
     pub(crate) fn pop(&mut self, now: Instant) -> Option<Attempt> {
@@ -153,8 +179,8 @@ impl State {
         }
     }
 
-    pub(crate) fn give_back(&mut self, attempt: Attempt, refused_by: Vec<&'static str>, now: Instant) {
-        let Some(entry) = self.entries.get_mut(&attempt.key) else { return };
+    pub(crate) fn give_back(&mut self, attempt: &Attempt, refused_by: Vec<&'static str>, now: Instant) {
+        let Some(entry) = self.tried(attempt) else { return };
         let Place::InFlight { woken_for, moved } = &entry.place else { return };
         let helped = *moved || refused_by.is_empty() || refused_by.iter().any(|plugin| woken_for.contains(plugin));
         entry.place = if helped {
@@ -215,7 +241,7 @@ mod tests {
         let now = Instant::now();
         let mut state = queue(&[("p", 0)], now);
         let attempt = state.pop(now).unwrap();
-        state.give_back(attempt, vec!["NodeResourcesFit"], now);
+        state.give_back(&attempt, vec!["NodeResourcesFit"], now);
         state.wake(now, |plugin| plugin == "NodeName");
         assert_eq!(state.counts().unschedulable, 1);
         state.wake(now, |plugin| plugin == "NodeResourcesFit");
@@ -229,7 +255,7 @@ mod tests {
         let mut state = queue(&[("p", 0)], now);
         let attempt = state.pop(now).unwrap();
         state.wake(now, |plugin| plugin == "NodeResourcesFit");
-        state.give_back(attempt, vec!["NodeResourcesFit"], now);
+        state.give_back(&attempt, vec!["NodeResourcesFit"], now);
         assert_eq!(state.counts().backoff, 1);
     }
 
@@ -253,7 +279,26 @@ mod tests {
     fn a_removed_pod_is_never_tried() {
         let now = Instant::now();
         let mut state = queue(&[("p", 0)], now);
-        state.remove(&Key::new("default", "p"));
+        state.remove(&pod("p", 0));
         assert!(state.pop(now).is_none());
+    }
+
+    #[test]
+    fn an_old_attempt_does_not_touch_a_new_pod_of_its_name() {
+        let now = Instant::now();
+        let mut state = queue(&[("p", 0)], now);
+        let (old, attempt) = (pod("p", 0), state.pop(now).unwrap());
+        let mut new = named_pod("p", json!({}));
+        new.metadata.uid = Some("another".into());
+        state.set(&Arc::new(new), None, now);
+        state.done(&attempt);
+        state.give_back(&attempt, vec!["NodeName"], now);
+        state.remove(&old);
+        assert_eq!(state.counts(), Counts { active: 1, ..Counts::default() });
+        let again = state.pop(now).unwrap();
+        assert_eq!((again.pod.metadata.uid.as_deref(), again.number), (Some("another"), 1));
+        state.done(&attempt);
+        state.give_back(&again, Vec::new(), now);
+        assert_eq!(state.counts().backoff, 1);
     }
 }
