@@ -94,21 +94,8 @@ fn user_agent(name: &str) -> String {
 
 impl Manager {
     /// Leads whenever it may, until `shutdown`.
-    ///
-    /// Leadership is lost when the lease cannot be renewed, as while the store has no quorum. By then every controller has
-    /// stopped, so this instance stands again like any other.
     async fn serve(&self, recorder: &Recorder, shutdown: &Shutdown) -> anyhow::Result<()> {
-        while !shutdown.is_cancelled() {
-            let Some(config) = self.config.election.clone() else {
-                self.lead(shutdown.child_token()).await;
-                break;
-            };
-            let election = leader::Election::new(self.client.clone(), config, Some(recorder.clone()));
-            match election.run(shutdown.clone(), |leading| self.lead(leading)).await {
-                Ok(()) => break,
-                Err(lost) => tracing::warn!(error = %lost, "controllers stopped, standing for election again"),
-            }
-        }
+        leader::serve(&self.client, self.config.election.as_ref(), recorder, shutdown, |leading| self.lead(leading)).await;
         anyhow::ensure!(shutdown.is_cancelled(), "a controller ended unexpectedly");
         Ok(())
     }

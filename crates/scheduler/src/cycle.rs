@@ -12,6 +12,7 @@ use kube::{Api, Client};
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::cache::{Cache, PodInfo, Snapshot};
@@ -63,7 +64,10 @@ struct Actor {
 impl Actor {
     async fn run(&self, plugins: &[Entry]) {
         let (mut snapshot, mut start) = (Snapshot::default(), 0);
+        // Dropped with this future, and no binding goes on: another instance may lead by then.
+        let mut writes = JoinSet::new();
         loop {
+            while writes.try_join_next().is_some() {}
             let attempt = self.queue.next().await;
             self.metrics.pending(self.queue.counts());
             let Ok(place) = self.bindings.clone().acquire_owned().await else { return };
@@ -76,7 +80,7 @@ impl Actor {
                 start = (start + decision.looked_at) % snapshot.nodes.len().max(1);
             }
             let actor = self.clone();
-            tokio::spawn(async move {
+            writes.spawn(async move {
                 match decision {
                     Ok(decision) => actor.bind(attempt, &decision.node, began).await,
                     Err(unfit) => actor.refuse(attempt, unfit, began).await,
@@ -94,14 +98,14 @@ impl Actor {
                 self.metrics.attempt("scheduled", began.elapsed().as_secs_f64());
                 tracing::info!(pod = %attempt.key, node, attempts = attempt.number, waited = ?attempt.since.elapsed(), "bound pod");
                 self.recorder.scheduled(&attempt.pod, node);
-                self.queue.done(&attempt.key);
+                self.queue.done(&attempt);
             }
             Err(error) => {
                 self.metrics.attempt("error", began.elapsed().as_secs_f64());
                 tracing::warn!(pod = %attempt.key, node, %error, "bind pod");
                 self.cache.lock().forget(&attempt.pod);
                 self.recorder.failed(&attempt.pod, format!("running Bind plugin \"DefaultBinder\": {error}"));
-                self.queue.give_back(attempt, Vec::new());
+                self.queue.give_back(&attempt, Vec::new());
             }
         }
     }
@@ -126,9 +130,8 @@ impl Actor {
         let message = unfit.to_string();
         tracing::info!(pod = %attempt.key, attempts = attempt.number, reason = message, "pod does not fit");
         self.recorder.failed(&attempt.pod, message.clone());
-        let pod = Arc::clone(&attempt.pod);
-        self.queue.give_back(attempt, unfit.plugins());
-        match tokio::time::timeout(DEADLINE, self.write_condition(&pod, &message)).await {
+        self.queue.give_back(&attempt, unfit.plugins());
+        match tokio::time::timeout(DEADLINE, self.write_condition(&attempt.pod, &message)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) if client::retry::is_not_found(&error) => {}
             Ok(Err(error)) => tracing::warn!(%error, "write PodScheduled condition"),

@@ -55,7 +55,7 @@ pub struct Config {
 /// Runs the scheduler until `shutdown`.
 ///
 /// # Errors
-/// The kubeconfig cannot be used, the port is taken, or leadership was lost.
+/// The kubeconfig cannot be used, or the port is taken.
 pub async fn run(config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let agent = format!("{NAME}/{} ({}/{})", component::KUBERNETES_VERSION, std::env::consts::OS, std::env::consts::ARCH);
     let connector = Connector::new(config.kubeconfig.as_deref(), &agent)?;
@@ -66,22 +66,12 @@ pub async fn run(config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let server = serving::start(&config.serving, client.clone(), health, registry, shutdown.clone()).await?;
     let lead = {
         let (client, name) = (client.clone(), config.scheduler_name.clone());
-        |leading: Shutdown| cycle::lead(client, name, metrics, leading)
+        move |leading: Shutdown| cycle::lead(client.clone(), name.clone(), metrics.clone(), leading)
     };
-    let outcome = match config.election {
-        Some(election) => {
-            let recorder = Recorder::start(client.clone(), "default-scheduler", "", shutdown.clone());
-            let election = leader::Election::new(client, election, Some(recorder));
-            election.run(shutdown.clone(), lead).await.context("keep the lease")
-        }
-        None => {
-            lead(shutdown.clone()).await;
-            Ok(())
-        }
-    };
+    let recorder = Recorder::start(client.clone(), "default-scheduler", "", shutdown.clone());
+    leader::serve(&client, config.election.as_ref(), &recorder, &shutdown, lead).await;
     shutdown.cancel();
-    server.await.context("stop serving")?;
-    outcome
+    server.await.context("stop serving")
 }
 
 /// Where to serve, from an address and a port.

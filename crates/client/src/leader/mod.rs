@@ -6,6 +6,8 @@
 mod flags;
 mod identity;
 mod lease;
+#[cfg(test)]
+mod tests;
 
 use std::{sync::Arc, time::Duration};
 
@@ -70,6 +72,24 @@ impl Leader {
     }
 }
 
+/// Runs `lead` whenever this instance leads (at once without a `config`), until `shutdown` or until `lead` ends by itself.
+///
+/// Leadership is lost when the lease cannot be renewed, as while the store has no quorum. By then the work has stopped (see
+/// [`Election::run`]), so this instance stands again like any other. Upstream's processes exit instead.
+pub async fn serve<F>(client: &Client, config: Option<&Config>, recorder: &Recorder, shutdown: &Shutdown, lead: impl Fn(Shutdown) -> F)
+where
+    F: Future<Output = ()>,
+{
+    let Some(config) = config else { return lead(shutdown.child_token()).await };
+    while !shutdown.is_cancelled() {
+        let election = Election::new(client.clone(), config.clone(), Some(recorder.clone()));
+        match election.run(shutdown.clone(), &lead).await {
+            Ok(()) => return,
+            Err(lost) => tracing::warn!(error = %lost, "work stopped, standing for election again"),
+        }
+    }
+}
+
 impl Election {
     /// Stands for `config`'s lease; `recorder` tells of a change of leader by an event on the Lease.
     pub fn new(client: Client, config: Config, recorder: Option<Recorder>) -> Self {
@@ -84,11 +104,12 @@ impl Election {
 
     /// Waits until this instance leads, then runs `lead` until it ends, `shutdown` is cancelled or leadership is lost.
     ///
-    /// The token passed to `lead` is cancelled in each of these cases, and `lead` is awaited before the lease is released,
-    /// so that no two leaders act at once. Without leadership when `shutdown` comes, `lead` never runs.
+    /// No two leaders act at once: on `shutdown` the token passed to `lead` is cancelled and the lease kept up until `lead`
+    /// has ended, then released; when leadership is lost, `lead` is dropped where it stands. So whatever it spawns must end
+    /// when it is dropped, as in a `JoinSet`. Without leadership when `shutdown` comes, `lead` never runs.
     ///
     /// # Errors
-    /// [`Lost`] when leadership went to another instance or could not be renewed; the process should then end.
+    /// [`Lost`] when leadership went to another instance or could not be renewed.
     pub async fn run<F>(mut self, shutdown: Shutdown, lead: impl FnOnce(Shutdown) -> F) -> Result<(), Lost>
     where
         F: Future<Output = ()>,
@@ -99,16 +120,12 @@ impl Election {
         tracing::info!(lease = %self.lease_name(), identity = self.config.identity, "became leader");
         self.tell("became leader");
         let leading = shutdown.child_token();
-        let renewing = async {
-            let kept = leading.clone().run_until_cancelled(self.renew()).await;
-            leading.cancel();
-            kept.is_none()
+        let stop = leading.clone().drop_guard();
+        let kept = tokio::select! {
+            () = lead(leading) => true,
+            () = self.renew() => false,
         };
-        let work = async {
-            lead(leading.clone()).await;
-            leading.cancel();
-        };
-        let (kept, ()) = tokio::join!(renewing, work);
+        drop(stop);
         if !kept {
             tracing::error!(lease = %self.lease_name(), "leader election lost");
             return Err(Lost);
