@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -14,6 +14,9 @@ use crate::wait::within;
 
 /// Until the cluster is up; a loaded machine with unoptimised builds needs long.
 const START: Duration = Duration::from_secs(120);
+
+/// Until it has ended: each part may take ten seconds.
+const STOP: Duration = Duration::from_secs(80);
 
 /// A running cluster.
 pub struct Cluster {
@@ -131,7 +134,17 @@ impl Cluster {
     /// Ctrl-C, and how it ended.
     pub fn stop(&mut self) -> std::process::ExitStatus {
         let _ = kill(Pid::from_raw(self.up_pid()), Signal::SIGINT);
-        self.up.wait().unwrap()
+        let began = Instant::now();
+        loop {
+            if let Some(status) = self.up.try_wait().unwrap() {
+                return status;
+            }
+            if began.elapsed() > STOP {
+                let _ = self.up.kill();
+                eprintln!("quarterdeck up did not end within {STOP:?}");
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// etcdctl as the operator, against these members.

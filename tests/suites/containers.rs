@@ -8,12 +8,28 @@ use tests::{Cluster, eventually, has, within};
 
 const EXAMPLE: &str = include_str!("../../deploy/examples/storefront-api.yaml");
 
+/// Whether `quarterdeck up` would choose containerd here.
 fn possible() -> bool {
-    let possible = nix::unistd::geteuid().is_root() && has("containerd") && has("runc");
+    let namespaces = || std::process::Command::new("unshare").args(["--mount", "--net", "true"]).status().is_ok_and(|status| status.success());
+    let possible = nix::unistd::geteuid().is_root() && has("containerd") && has("runc") && namespaces();
     if !possible {
-        eprintln!("skipped: real containers need root, containerd and runc");
+        eprintln!("skipped: real containers need root that may make namespaces, containerd and runc");
     }
     possible
+}
+
+#[test]
+fn containerd_ends_when_quarterdeck_is_killed() {
+    if !possible() {
+        return;
+    }
+    let cluster = Cluster::up(&["--runtime", "containerd"]);
+    let containerd = cluster.pid("containerd-node-1");
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(cluster.up_pid()), Signal::SIGKILL).unwrap();
+    eventually("containerd has ended", || {
+        let stat = std::fs::read_to_string(format!("/proc/{containerd}/stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
+    });
 }
 
 fn container_ids(cluster: &Cluster) -> Vec<String> {

@@ -23,22 +23,41 @@ const FILES: [(&str, &str); 5] = [
 
 /// The runtime asked for, or the best one that works here.
 pub(crate) fn choose(asked: Option<Runtime>) -> anyhow::Result<Runtime> {
-    let root = nix::unistd::geteuid().is_root();
-    let missing: Vec<_> = ["containerd", "runc", "ctr"].into_iter().filter(|program| !installed(program)).collect();
-    match asked {
-        Some(Runtime::Containerd) if !root => bail!("--runtime containerd needs root; use --runtime process or hollow"),
-        Some(Runtime::Containerd) if !missing.is_empty() => {
-            bail!("--runtime containerd needs {}: apt-get install containerd runc", missing.join(", "))
+    match (asked, obstacle()) {
+        (Some(Runtime::Containerd), Some(obstacle)) => bail!("--runtime containerd: {obstacle}; use --runtime process or hollow"),
+        (Some(runtime), _) => Ok(runtime),
+        (None, None) => Ok(Runtime::Containerd),
+        (None, Some(obstacle)) => {
+            println!("no containerd here ({obstacle}): containers run as plain processes");
+            Ok(Runtime::Process)
         }
-        Some(runtime) => Ok(runtime),
-        None if root && missing.is_empty() => Ok(Runtime::Containerd),
-        None => Ok(Runtime::Process),
     }
 }
 
+/// What keeps containerd from working here.
+fn obstacle() -> Option<String> {
+    if !nix::unistd::geteuid().is_root() {
+        return Some("it needs root".to_owned());
+    }
+    let missing: Vec<_> = ["containerd", "runc", "ctr", "busybox", "setpriv"].into_iter().filter(|program| !installed(program)).collect();
+    if !missing.is_empty() {
+        return Some(format!("{} not found: apt-get install containerd runc busybox-static util-linux", missing.join(", ")));
+    }
+    if !CNI.iter().any(|directory| Path::new(directory).join("bridge").is_file()) {
+        return Some("no CNI plugins: apt-get install containernetworking-plugins".to_owned());
+    }
+    // Root in an ordinary container may make neither mounts nor networks.
+    let allowed = std::process::Command::new("unshare").args(["--mount", "--net", "true"]).output();
+    (!allowed.is_ok_and(|output| output.status.success())).then(|| "this root may not make namespaces".to_owned())
+}
+
+/// Where distributions put CNI plugins.
+const CNI: [&str; 3] = ["/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cni"];
+
 fn installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
+    let system = ["/usr/sbin", "/sbin"].map(PathBuf::from);
+    std::env::split_paths(&path).chain(system).any(|directory| directory.join(program).is_file())
 }
 
 /// Writes the scripts into the data directory.

@@ -42,7 +42,10 @@ impl State {
 
     /// The cluster that runs on this data directory; `None` when none does.
     pub(crate) fn running(layout: &Layout) -> anyhow::Result<Option<Self>> {
-        if lock(layout)?.is_some() {
+        if !layout.root().exists() {
+            return Ok(None);
+        }
+        if lock(layout, FlockArg::LockSharedNonblock)?.is_some() {
             return Ok(None);
         }
         let path = layout.state();
@@ -55,14 +58,11 @@ impl State {
 }
 
 /// The lock of the data directory; `None` when another process holds it or the directory does not exist.
-fn lock(layout: &Layout) -> anyhow::Result<Option<Flock<File>>> {
+fn lock(layout: &Layout, how: FlockArg) -> anyhow::Result<Option<Flock<File>>> {
     let path = layout.lock();
-    if !layout.root().exists() {
-        return Ok(Some(Flock::lock(File::open("/dev/null")?, FlockArg::LockSharedNonblock).map_err(|(_, errno)| errno)?));
-    }
     let file = File::options().create(true).truncate(false).write(true).open(&path);
     let file = file.with_context(|| format!("open {}", path.display()))?;
-    match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+    match Flock::lock(file, how) {
         Ok(held) => Ok(Some(held)),
         Err((_, nix::errno::Errno::EWOULDBLOCK)) => Ok(None),
         Err((_, errno)) => Err(errno).with_context(|| format!("lock {}", path.display())),
@@ -74,8 +74,14 @@ fn lock(layout: &Layout) -> anyhow::Result<Option<Flock<File>>> {
 /// # Errors
 /// When another `up` holds it.
 pub(crate) fn take(layout: &Layout) -> anyhow::Result<Flock<File>> {
-    match lock(layout)? {
-        Some(held) => Ok(held),
-        None => bail!("a cluster is already running on {}; stop it with `quarterdeck down` or choose another --data-dir", layout.root().display()),
+    // A `status` holds the lock for a moment too.
+    for _ in 0..20 {
+        if let Some(held) = lock(layout, FlockArg::LockExclusiveNonblock)? {
+            // What a killed `up` left behind names processes that are others' by now.
+            let _ = std::fs::remove_file(layout.state());
+            return Ok(held);
+        }
+        std::thread::sleep(std::time::Duration::from_millis(25));
     }
+    bail!("a cluster is already running on {}; stop it with `quarterdeck down` or choose another --data-dir", layout.root().display())
 }

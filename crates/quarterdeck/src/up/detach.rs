@@ -1,15 +1,16 @@
 //! `quarterdeck up --detach`: the cluster outlives the command.
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use tokio::process::Command;
 
 use crate::cli::UpFlags;
 use crate::layout::Layout;
+use crate::state::State;
 
 /// Set for the process that stays.
 pub(crate) const ENV: &str = "QUARTERDECK_DETACHED";
@@ -20,9 +21,13 @@ const UP: &str = "The cluster is up";
 pub(crate) async fn run(flags: &UpFlags) -> anyhow::Result<ExitCode> {
     let layout = Layout::new(&flags.data_dir.data_dir)?;
     std::fs::create_dir_all(layout.root().join("logs")).with_context(|| format!("create {}", layout.root().display()))?;
+    if State::running(&layout)?.is_some() {
+        bail!("a cluster is already running on {}; stop it with `quarterdeck down`", layout.root().display());
+    }
     let path = layout.log("up");
-    let log = File::create(&path).with_context(|| format!("open {}", path.display()))?;
+    let log = File::options().create(true).append(true).open(&path).with_context(|| format!("open {}", path.display()))?;
     let mut progress = File::open(&path).with_context(|| format!("open {}", path.display()))?;
+    progress.seek(SeekFrom::End(0)).with_context(|| format!("read {}", path.display()))?;
     let mut child = Command::new(std::env::current_exe().context("find this program's own path")?)
         .args(std::env::args_os().skip(1).filter(|arg| arg != "--detach"))
         .env(ENV, "1")

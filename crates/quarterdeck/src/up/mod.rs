@@ -69,6 +69,9 @@ impl Up {
         }
         if self.cluster.parts.contains(&Part::Store) {
             self.start_part(Part::Store)?;
+            if !self.cluster.parts.contains(&Part::Apiserver) {
+                self.wait_for_store().await?;
+            }
         }
         if self.cluster.parts.contains(&Part::Apiserver) {
             self.start_part(Part::Apiserver)?;
@@ -101,13 +104,27 @@ impl Up {
         Ok(())
     }
 
+    /// Without an API server that waits for the store, somebody else has to.
+    async fn wait_for_store(&mut self) -> anyhow::Result<()> {
+        tokio::select! {
+            outcome = tokio::time::timeout(READY_TIMEOUT, ready::store(&self.cluster)) => match outcome {
+                Ok(()) => Ok(()),
+                Err(_) => bail!("the store is not ready within {READY_TIMEOUT:?}:\n{}", self.supervisor.tail("store-1")),
+            },
+            death = self.supervisor.death() => bail!("{}", self.obituary(&death)),
+        }
+    }
+
     async fn start_spokes(&mut self) -> anyhow::Result<()> {
         if self.cluster.parts.contains(&Part::Kubelet) && self.cluster.runtime == Runtime::Containerd {
             containerd::write_files(&self.cluster.layout)?;
             for launch in containerd::launches(&self.cluster) {
                 self.supervisor.start(launch)?;
             }
-            containerd::import_images(&self.cluster).await?;
+            tokio::select! {
+                outcome = containerd::import_images(&self.cluster) => outcome?,
+                death = self.supervisor.death() => bail!("{}", self.obituary(&death)),
+            }
             self.say("containerd started, local images imported");
         }
         for part in [Part::ControllerManager, Part::Scheduler, Part::Kubelet] {
