@@ -11,6 +11,10 @@ use std::collections::BTreeSet;
 
 type Result = std::result::Result<(), Refusal>;
 
+/// Transactions within each other at most. Protobuf decoders stop at 100 messages within each other, a transaction is
+/// two, and what passes here must still decode from the log and in the answer, each of which wraps it further.
+const DEEPEST: usize = 32;
+
 /// A read names a key and sorts by what there is.
 pub fn range(range: &Range) -> Result {
     key(&range.key)?;
@@ -40,15 +44,15 @@ fn key(key: &Bytes) -> Result {
     if key.is_empty() { Err(Refusal::EmptyKey) } else { Ok(()) }
 }
 
-/// A transaction is not too long, its parts are sound, and no key is written twice.
+/// A transaction is neither too long nor too deep, its parts are sound, and no key is written twice.
 pub fn txn(txn: &Txn, limits: &Limits) -> Result {
-    operations(txn, limits.txn_ops)?;
+    operations(txn, limits.txn_ops, DEEPEST)?;
     writes(txn).map(drop)
 }
 
-fn operations(txn: &Txn, allowed: usize) -> Result {
+fn operations(txn: &Txn, allowed: usize, levels: usize) -> Result {
     let longest = txn.compares.len().max(txn.success.len()).max(txn.failure.len());
-    if longest > allowed {
+    if longest > allowed || levels == 0 {
         return Err(Refusal::TooManyOps);
     }
     txn.compares.iter().try_for_each(|compare| key(&compare.key))?;
@@ -58,7 +62,7 @@ fn operations(txn: &Txn, allowed: usize) -> Result {
             Some(Request::Put(request)) => put(request)?,
             Some(Request::DeleteRange(request)) => delete_range(request)?,
             // A nested one may only use what its parent leaves, as in etcd.
-            Some(Request::Txn(nested)) => operations(nested, allowed - longest)?,
+            Some(Request::Txn(nested)) => operations(nested, allowed - longest, levels - 1)?,
             None => return Err(Refusal::KeyNotFound),
         }
     }
@@ -113,7 +117,11 @@ fn deleted(deletes: &[KeyRange], key: &Bytes) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::{Compare, Op};
+    use crate::{
+        command::{Command, Compare, Op},
+        rpc::convert,
+    };
+    use prost::Message;
 
     fn op(request: Request) -> Op {
         Op { request: Some(request) }
@@ -159,6 +167,28 @@ mod tests {
         assert_eq!(check(vec![], ops(129)), Err(Refusal::TooManyOps));
         assert_eq!(check(vec![nested(ops(127), vec![])], vec![]), Ok(()));
         assert_eq!(check(vec![nested(ops(128), vec![])], vec![]), Err(Refusal::TooManyOps));
+    }
+
+    /// A transaction of so many levels, as it comes off the wire.
+    fn of_depth(levels: usize) -> Txn {
+        use etcd::etcdserverpb::{RequestOp, TxnRequest, request_op};
+        let wrap = |inner, _| {
+            let op = RequestOp { request: Some(request_op::Request::RequestTxn(inner)) };
+            TxnRequest { success: vec![op], ..Default::default() }
+        };
+        let request = (1..levels).fold(TxnRequest::default(), wrap);
+        convert::txn(TxnRequest::decode(&*request.encode_to_vec()).unwrap())
+    }
+
+    #[test]
+    fn a_transaction_too_deep_for_the_log_is_refused() {
+        let deepest = of_depth(DEEPEST);
+        assert_eq!(txn(&deepest, &Limits::default()), Ok(()));
+        let command = Command::Txn(deepest);
+        assert_eq!(Command::from_bytes(command.clone().into_bytes()).unwrap(), command);
+        for levels in [DEEPEST + 1, 49, 50] {
+            assert_eq!(txn(&of_depth(levels), &Limits::default()), Err(Refusal::TooManyOps));
+        }
     }
 
     #[test]
