@@ -95,13 +95,13 @@ impl Lessor {
         self.leading
     }
 
-    /// Starts a lease afresh; its granted time, or none when there is no such lease or it has ended.
+    /// Starts a lease afresh; its granted time, or none when there is no such lease or it has ended. What a checkpoint
+    /// left stays until [`LeaseChange::Checkpointed`] is applied: a proposal to that end may fail.
     pub fn renew(&mut self, id: i64, now: Time) -> Option<Duration> {
         let entry = self.leases.get_mut(&id)?;
         if entry.ended || entry.deadline.is_some_and(|deadline| deadline <= now) {
             return None;
         }
-        entry.left = entry.ttl;
         let ttl = entry.ttl;
         self.set_deadline(id, now + ttl);
         Some(ttl)
@@ -231,5 +231,17 @@ mod tests {
         lessor.changed(LeaseChange::Checkpointed { id: 1, remaining: 690 }, 310 * SECOND);
         assert!(lessor.checkpoints(320 * SECOND, interval, 9).is_empty());
         assert!(lessor.checkpointed(1));
+    }
+
+    #[test]
+    fn a_renewed_lease_stays_checkpointed_until_the_reset_is_applied() {
+        let mut lessor = leading(1000);
+        lessor.changed(LeaseChange::Checkpointed { id: 1, remaining: 600 }, 400 * SECOND);
+        assert_eq!(lessor.renew(1, 400 * SECOND), Some(1000 * SECOND));
+        assert!(lessor.checkpointed(1), "a new leader would begin with 600 s");
+        assert!(lessor.checkpoints(410 * SECOND, 300 * SECOND, 9).is_empty());
+        lessor.changed(LeaseChange::Checkpointed { id: 1, remaining: 0 }, 420 * SECOND);
+        assert!(!lessor.checkpointed(1));
+        assert_eq!(lessor.remaining(1, 420 * SECOND).unwrap().left, 980 * SECOND);
     }
 }
