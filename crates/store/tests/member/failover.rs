@@ -38,7 +38,7 @@ impl Writer {
                     Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
                 }
             }
-            (acknowledged, longest)
+            (acknowledged, longest.max(last.elapsed()))
         });
         Self { stop, task }
     }
@@ -66,7 +66,7 @@ async fn holds_all(member: &Member, keys: &[String]) {
 
 /// Kills a member while a client writes through another, and starts it again.
 async fn writes_go_on_without(victim_leads: bool) {
-    let mut cluster = Cluster::start(3).await;
+    let mut cluster = Cluster::start_alone(3).await;
     let leader = cluster.leader().await;
     let victim = if victim_leads { leader } else { (leader + 1) % 3 };
     let witness = (leader + 2) % 3;
@@ -159,7 +159,7 @@ async fn a_follower_too_far_behind_gets_a_snapshot() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_leadership_moves_on_request_and_at_a_clean_stop() {
-    let mut cluster = Cluster::start(3).await;
+    let mut cluster = Cluster::start_alone(3).await;
     let leader = cluster.leader().await;
     let heir = (leader + 1) % 3;
     let target_id = cluster.members[heir].status().await.unwrap().header.unwrap().member_id;

@@ -11,8 +11,8 @@ use crate::support::{Cluster, eventually, get, put};
 
 #[tokio::test]
 async fn a_fresh_member_serves_at_once() {
-    let start = Instant::now();
     let cluster = Cluster::start_with(1, &[]).await;
+    let start = Instant::now();
     let mut kv = cluster.members[0].kv();
     let revision = eventually("a write is acknowledged", async || put(&mut kv.clone(), "a", "1").await.ok()).await;
     assert_eq!(revision, 2);

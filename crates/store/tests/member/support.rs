@@ -11,16 +11,31 @@ use std::{
 use etcd::etcdserverpb::{
     PutRequest, RangeRequest, StatusRequest, StatusResponse, kv_client::KvClient, maintenance_client::MaintenanceClient,
 };
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use tempfile::TempDir;
+use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tonic::{Status, transport::Channel};
 
 /// Longest wait for something that must happen.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Clusters run next to each other, but for those whose pauses are measured.
+static TURN: RwLock<()> = RwLock::const_new(());
+
+/// A place among the clusters that run.
+enum Turn {
+    Shared(#[allow(dead_code)] RwLockReadGuard<'static, ()>),
+    Alone(#[allow(dead_code)] RwLockWriteGuard<'static, ()>),
+}
+
 /// A cluster in a temporary directory; its processes end with it.
 pub struct Cluster {
     _directory: TempDir,
     pub members: Vec<Member>,
+    _turn: Turn,
 }
 
 /// One member: running, or killed and to be started again with the same flags.
@@ -37,15 +52,32 @@ impl Cluster {
     /// Starts `size` members and waits until each has a leader.
     pub async fn start(size: usize) -> Self {
         let cluster = Self::start_with(size, &[]).await;
-        for member in &cluster.members {
+        cluster.wait_for_leader().await;
+        cluster
+    }
+
+    /// As [`Cluster::start`], with no other cluster running meanwhile: for tests that measure time.
+    pub async fn start_alone(size: usize) -> Self {
+        let mut cluster = Self::lay_out("http", size, &[], Turn::Alone(TURN.write().await));
+        cluster.members.iter_mut().for_each(Member::start);
+        cluster.wait_for_leader().await;
+        cluster
+    }
+
+    /// A cluster of which nobody runs yet.
+    pub async fn not_started(size: usize) -> Self {
+        Self::lay_out("http", size, &[], Turn::Shared(TURN.read().await))
+    }
+
+    async fn wait_for_leader(&self) {
+        for member in &self.members {
             member.wait_for_leader().await;
         }
-        cluster
     }
 
     /// Starts members with further flags; does not wait.
     pub async fn start_with(size: usize, further: &[&str]) -> Self {
-        Self::start_at("http", size, further)
+        Self::start_at("http", size, further).await
     }
 
     /// Starts members that speak TLS only, with the files of a directory; does not wait.
@@ -54,10 +86,16 @@ impl Cluster {
         let (ca, cert, key) = (file("ca.crt"), file("tls.crt"), file("tls.key"));
         let client = ["--cert-file", &cert, "--key-file", &key, "--trusted-ca-file", &ca, "--client-cert-auth"];
         let peer = ["--peer-cert-file", &cert, "--peer-key-file", &key, "--peer-trusted-ca-file", &ca];
-        Self::start_at("https", size, &[&client[..], &peer[..], &["--peer-client-cert-auth"]].concat())
+        Self::start_at("https", size, &[&client[..], &peer[..], &["--peer-client-cert-auth"]].concat()).await
     }
 
-    fn start_at(scheme: &str, size: usize, further: &[&str]) -> Self {
+    async fn start_at(scheme: &str, size: usize, further: &[&str]) -> Self {
+        let mut cluster = Self::lay_out(scheme, size, further, Turn::Shared(TURN.read().await));
+        cluster.members.iter_mut().for_each(Member::start);
+        cluster
+    }
+
+    fn lay_out(scheme: &str, size: usize, further: &[&str], turn: Turn) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let ports = free_ports(2 * size);
         let names: Vec<_> = (1..=size).map(|number| format!("m{number}")).collect();
@@ -82,9 +120,7 @@ impl Cluster {
             let log = directory.path().join(format!("{}.log", names[i]));
             Member { name: names[i].clone(), client_port: ports[i], data_dir, log, flags, process: None }
         });
-        let mut cluster = Self { members: members.collect(), _directory: directory };
-        cluster.members.iter_mut().for_each(Member::start);
-        cluster
+        Self { members: members.collect(), _directory: directory, _turn: turn }
     }
 
     /// Position of the member that leads, as the others say too.
@@ -156,14 +192,24 @@ impl Member {
 
     /// SIGTERM, and how it ended.
     pub fn terminate(&mut self) -> ExitStatus {
-        let mut child = self.process.take().unwrap();
-        Command::new("kill").arg(child.id().to_string()).status().unwrap();
-        child.wait().unwrap()
+        let child = self.process.as_ref().unwrap();
+        kill(Pid::from_raw(child.id().try_into().unwrap()), Signal::SIGTERM).unwrap();
+        self.wait_for_end()
     }
 
     /// Waits until the process ends by itself.
     pub fn wait_for_end(&mut self) -> ExitStatus {
-        self.process.take().unwrap().wait().unwrap()
+        let mut child = self.process.take().unwrap();
+        let start = Instant::now();
+        while start.elapsed() < PATIENCE {
+            if let Some(status) = child.try_wait().unwrap() {
+                return status;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        panic!("{} did not end in {PATIENCE:?}:\n{}", self.name, self.logged());
     }
 
     pub fn url(&self) -> String {
