@@ -1,6 +1,6 @@
 //! One member from its flags to its end: listen, recover, serve, stop.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, bail};
 use component::{
@@ -15,7 +15,7 @@ use crate::{
     config::{Config, ETCD_CLUSTER_VERSION, ETCD_VERSION},
     http, metrics,
     metrics::Metrics,
-    raft::{Options, RaftNode, membership, peers::PeerTls},
+    raft::{Options, RaftNode, membership, newcomer, peers::PeerTls},
     rpc,
     url::Url,
 };
@@ -58,6 +58,7 @@ impl Server {
     /// As [`run`].
     pub async fn start(config: Config) -> anyhow::Result<Self> {
         config.validate()?;
+        check_newcomer(&config).await?;
         let clients = Listening::open(&config.listen_client_urls, client_tls(&config)).await?;
         let peers = Listening::open(&config.listen_peer_urls, peer_tls(&config)).await?;
         let metrics = Listening::open(&config.listen_metrics_urls, client_tls(&config)).await?;
@@ -182,9 +183,9 @@ fn peer_tls(config: &Config) -> Option<ServerTls> {
 
 /// As in etcd, a trusted CA alone asks for client certificates.
 fn server_tls(
-    cert: &Option<std::path::PathBuf>,
-    key: &Option<std::path::PathBuf>,
-    ca: &Option<std::path::PathBuf>,
+    cert: &Option<PathBuf>,
+    key: &Option<PathBuf>,
+    ca: &Option<PathBuf>,
 ) -> Option<ServerTls> {
     let client_auth = if ca.is_some() { ClientAuth::Required } else { ClientAuth::None };
     Some(ServerTls { cert_file: cert.clone()?, key_file: key.clone()?, client_ca_file: ca.clone(), client_auth })
@@ -200,30 +201,51 @@ fn registry() -> (Arc<Registry>, Metrics) {
     (Arc::new(registry), metrics)
 }
 
+fn to_peers(config: &Config) -> PeerTls {
+    PeerTls {
+        cert_file: config.peer_cert_file.clone(),
+        key_file: config.peer_key_file.clone(),
+        ca_file: config.peer_trusted_ca_file.clone(),
+    }
+}
+
+fn member_directory(config: &Config) -> PathBuf {
+    config.data_dir().join("member")
+}
+
+/// There is a member in the data directory already.
+fn formed(config: &Config) -> bool {
+    member_directory(config).join("raft").join("CURRENT").exists()
+}
+
+/// Refuses a member that lost its data directory. Comes before anything is made or listened on, so that members which
+/// start at the same time find each other closed, and need not wait.
+async fn check_newcomer(config: &Config) -> anyhow::Result<()> {
+    let Some(text) = config.initial_cluster.as_ref().filter(|_| !formed(config)) else { return Ok(()) };
+    let cluster = membership::parse_initial_cluster(text)?;
+    let Some(listed) = cluster.get(&config.name) else { return Ok(()) };
+    let (identity, members) = membership::initial(&cluster, &config.name, listed, &config.initial_cluster_token)?;
+    Ok(newcomer::check(&identity, &members, to_peers(config)).await?)
+}
+
 fn options(config: &Config, peers: &Listening, metrics: Metrics) -> anyhow::Result<Options> {
     let advertised = advertised(&config.initial_advertise_peer_urls, peers);
     let cluster = match &config.initial_cluster {
         Some(text) => membership::parse_initial_cluster(text)?,
         None => BTreeMap::from([(config.name.clone(), advertised.clone())]),
     };
-    let directory = config.data_dir().join("member");
-    // Ignored once there is a member: then its URLs may have changed since.
-    let formed = directory.join("raft").join("CURRENT").exists();
     let initial = membership::initial(&cluster, &config.name, &advertised, &config.initial_cluster_token);
     let (identity, members) = match initial {
-        Err(_) if formed => (membership::Identity { cluster_id: 0, member_id: 0 }, BTreeMap::new()),
-        other => other?,
+        // Of no account once there is a member: its URLs may have changed since.
+        Err(error) if formed(config) => (Err(error), BTreeMap::new()),
+        other => other.map(|(identity, members)| (Ok(identity), members))?,
     };
     let start = std::time::Instant::now();
     Ok(Options {
-        directory,
+        directory: member_directory(config),
         identity,
         initial: if config.initial_cluster_state == "new" { members } else { BTreeMap::new() },
-        tls: PeerTls {
-            cert_file: config.peer_cert_file.clone(),
-            key_file: config.peer_key_file.clone(),
-            ca_file: config.peer_trusted_ca_file.clone(),
-        },
+        tls: to_peers(config),
         heartbeat: Duration::from_millis(config.heartbeat_interval),
         election_timeout: Duration::from_millis(config.election_timeout),
         snapshot_count: config.snapshot_count,

@@ -14,7 +14,7 @@ pub struct Url {
 }
 
 /// Why a text is no such URL.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum Error {
     #[error("URL scheme must be http or https: {0}")]

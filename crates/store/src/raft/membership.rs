@@ -17,7 +17,7 @@ pub(crate) struct Identity {
 }
 
 /// Why an initial cluster cannot be formed.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Error {
     #[error("--initial-cluster: no \"name=url\" in {0:?}")]
     Syntax(String),

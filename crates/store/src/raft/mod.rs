@@ -14,6 +14,7 @@ mod log_store;
 mod member;
 pub(crate) mod membership;
 mod network;
+pub(crate) mod newcomer;
 pub(crate) mod peers;
 mod proposals;
 mod proposer;

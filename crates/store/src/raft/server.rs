@@ -136,6 +136,11 @@ impl peer_server::Peer for PeerService {
         leases::time_here(&self.node, request.into_inner().id).map(Response::new)
     }
 
+    async fn seen(&self, request: Request<pb::SeenRequest>) -> Result<Response<pb::SeenResponse>, Status> {
+        let seen = self.node.has_seen(request.into_inner().member_id).map_err(fatal)?;
+        Ok(Response::new(pb::SeenResponse { seen }))
+    }
+
     async fn read_index(&self, _: Request<pb::ReadIndexRequest>) -> Result<Response<pb::ReadIndexResponse>, Status> {
         let linearizer = self.raft.get_read_linearizer(ReadPolicy::ReadIndex).await;
         let linearizer = linearizer.map_err(|error| Status::unavailable(error.to_string()))?;

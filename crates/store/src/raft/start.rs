@@ -17,7 +17,7 @@ use super::{
     leadership::Leadership,
     log_store::LogStore,
     member::{Inner, RaftNode},
-    membership::Identity,
+    membership::{self, Identity},
     network::Network,
     peers::{PeerTls, Peers},
     proposals::Proposals,
@@ -36,8 +36,8 @@ use crate::{
 pub(crate) struct Options {
     /// Where its databases lie; made when missing.
     pub(crate) directory: PathBuf,
-    /// Who a new directory belongs to; one that is in use knows by itself.
-    pub(crate) identity: Identity,
+    /// Who a new directory belongs to, or why that cannot be told; one that is in use knows by itself.
+    pub(crate) identity: Result<Identity, membership::Error>,
     /// The members of a new cluster; empty when an existing one is joined.
     pub(crate) initial: BTreeMap<u64, Member>,
     pub(crate) tls: PeerTls,
@@ -60,6 +60,8 @@ pub(crate) enum Error {
     Open(PathBuf, #[source] disk::Error),
     #[error("read the raft log in {0}")]
     Log(PathBuf, #[source] io::Error),
+    #[error(transparent)]
+    Membership(#[from] membership::Error),
     #[error("consensus configuration")]
     Config(#[from] openraft::ConfigError),
     #[error("recover the state in {0}: {1}")]
@@ -79,7 +81,7 @@ impl RaftNode {
         let state = State::open(home.current(), options.clock.clone()).map_err(|e| Error::Open(directory.clone(), e))?;
         let snapshots = Snapshots::open(directory.join("snapshots")).map_err(|e| Error::Create(directory.clone(), e))?;
         let known = log.identity().map_err(|e| Error::Log(directory.clone(), e))?;
-        let identity = known.clone().unwrap_or_else(|| options.identity.clone());
+        let identity = known.clone().map_or_else(|| options.identity.clone(), Ok)?;
         let proposals = Arc::<Proposals>::default();
         let machine = StateMachine::open(Parts {
             state: state.clone(),

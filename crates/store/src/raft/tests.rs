@@ -1,6 +1,6 @@
 //! openraft's own suite for storage, and what it does not ask.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use openraft::{
     StorageError,
@@ -12,7 +12,9 @@ use tempfile::TempDir;
 use tokio::sync::watch;
 
 use super::{
+    Options, RaftNode,
     log_store::LogStore,
+    membership,
     proposals::Proposals,
     snapshot::Snapshots,
     state_machine::{Parts, StateMachine},
@@ -135,4 +137,25 @@ async fn truncated_entries_count_as_hardened_no_more() {
     log.blocking_append([entry(2, 5, 1)]).await.unwrap();
     assert_eq!(*log.hardened().borrow(), Ok(6));
     assert_eq!(indexes(&log.try_get_log_entries(4..).await.unwrap()), [4, 5]);
+}
+
+#[tokio::test]
+async fn a_directory_of_nobody_is_claimed_only_by_a_listed_member() {
+    let directory = tempfile::tempdir().unwrap();
+    let raft = directory.path().join("raft");
+    drop(Rocks::open_raft(&raft, &Shared::default()).unwrap());
+    let options = Options {
+        directory: directory.path().into(),
+        identity: Err(membership::Error::NotListed("x".into())),
+        initial: Default::default(),
+        tls: Default::default(),
+        heartbeat: Duration::from_millis(100),
+        election_timeout: Duration::from_secs(1),
+        snapshot_count: 100,
+        first_proposal: 1,
+        clock: Arc::new(Default::default),
+        metrics: Metrics::new(),
+    };
+    let refused = RaftNode::start(options).await.err().unwrap();
+    assert!(refused.to_string().contains("couldn't find local name"), "{refused}");
 }

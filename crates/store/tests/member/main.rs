@@ -5,6 +5,7 @@ mod chaos;
 mod disk;
 mod failover;
 mod flags;
+mod newcomer;
 mod single;
 mod support;
 mod tls;
