@@ -24,6 +24,7 @@ const UID: &str = "impersonate-uid";
 const EXTRA: &str = "impersonate-extra-";
 const ACCOUNT: &str = "system:serviceaccount:";
 const NODE: &str = "system:node:";
+const NODES: &str = "system:nodes";
 
 pub(super) async fn layer(State(server): State<Arc<Server>>, mut request: Request, next: Next) -> Response {
     let wanted = match wanted(request.headers()) {
@@ -34,13 +35,19 @@ pub(super) async fn layer(State(server): State<Arc<Server>>, mut request: Reques
     let caller = request.extensions().get::<UserInfo>().cloned().unwrap_or_else(UserInfo::anonymous);
     let target = request.extensions().get::<RequestInfo>().cloned().unwrap_or_default();
     // Either the right to act as them for this very request, or the old one to act as them at all.
-    if let Err(refused) = allowed(&server, &caller, constrained_questions(&wanted, &target)).await
-        && allowed(&server, &caller, questions(&wanted)).await.is_err()
+    let constrained = match constrained_questions(&wanted, &target) {
+        Some(asked) => Some(allowed(&server, &caller, asked).await),
+        None => None,
+    };
+    let as_node = matches!(constrained, Some(Ok(()))) && wanted.name.starts_with(NODE);
+    if !matches!(constrained, Some(Ok(())))
+        && let Err(refused) = allowed(&server, &caller, questions(&wanted)).await
     {
-        return status_response(Negotiated::PLAIN, &refused);
+        let first = constrained.and_then(Result::err).unwrap_or(refused);
+        return status_response(Negotiated::PLAIN, &first);
     }
     tracing::debug!(caller = caller.name, user = wanted.name, "impersonation");
-    request.extensions_mut().insert(complete(wanted));
+    request.extensions_mut().insert(complete(wanted, as_node));
     let headers = request.headers_mut();
     let names: Vec<_> = headers.keys().filter(|n| n.as_str().starts_with("impersonate-")).cloned().collect();
     names.iter().for_each(|name| drop(headers.remove(name)));
@@ -109,8 +116,9 @@ fn ask(verb: &'static str, (group, resource, subresource): (&str, &str, &str), n
 
 const AUTHENTICATION: &str = "authentication.k8s.io";
 
-/// What must be allowed to act as the user in this one request: the request itself, and each part of the user.
-fn constrained_questions(user: &UserInfo, target: &RequestInfo) -> Vec<RequestInfo> {
+/// What must be allowed to act as the user in this one request: the request itself, and each part of the user. `None` for
+/// service accounts and nodes with groups, uid or extra of the caller's choice: those rights are about a name only.
+fn constrained_questions(user: &UserInfo, target: &RequestInfo) -> Option<Vec<RequestInfo>> {
     let account = user.name.strip_prefix(ACCOUNT).and_then(|rest| rest.split_once(':'));
     let node = user.name.strip_prefix(NODE);
     let (mode, who) = match (account, node) {
@@ -118,6 +126,10 @@ fn constrained_questions(user: &UserInfo, target: &RequestInfo) -> Vec<RequestIn
         (_, Some(name)) => ("arbitrary-node", ask(verbs::ARBITRARY_NODE, (AUTHENTICATION, "nodes", ""), "", name)),
         _ => ("user-info", ask(verbs::USER_INFO, (AUTHENTICATION, "users", ""), "", &user.name)),
     };
+    let plain = user.groups.is_empty() && user.uid.is_empty() && user.extra.is_empty();
+    if mode != "user-info" && !plain {
+        return None;
+    }
     let mut asked = vec![RequestInfo { verb: verbs::on(mode, target.verb), ..target.clone() }, who];
     if mode == "user-info" {
         asked.extend(user.groups.iter().map(|g| ask(verbs::USER_INFO, (AUTHENTICATION, "groups", ""), "", g)));
@@ -128,7 +140,7 @@ fn constrained_questions(user: &UserInfo, target: &RequestInfo) -> Vec<RequestIn
             asked.push(ask(verbs::USER_INFO, (AUTHENTICATION, "uids", ""), "", &user.uid));
         }
     }
-    asked
+    Some(asked)
 }
 
 /// The verbs of constrained impersonation.
@@ -181,8 +193,11 @@ fn questions(user: &UserInfo) -> Vec<RequestInfo> {
     asked
 }
 
-/// Adds the groups everybody has.
-fn complete(mut user: UserInfo) -> UserInfo {
+/// Adds the groups everybody has; nodes impersonated as such get theirs.
+fn complete(mut user: UserInfo, as_node: bool) -> UserInfo {
+    if as_node {
+        user.groups = vec![NODES.into()];
+    }
     if user.groups.is_empty()
         && let Some((namespace, _)) = user.name.strip_prefix(ACCOUNT).and_then(|rest| rest.split_once(':'))
     {
@@ -212,22 +227,34 @@ mod tests {
         let user = wanted(&headers(&[(USER, "jane"), (GROUP, "dev"), (GROUP, "ops")])).unwrap().unwrap();
         let asked: Vec<_> = questions(&user).into_iter().map(|i| format!("{}/{}", i.resource, i.name)).collect();
         assert_eq!(asked, ["users/jane", "groups/dev", "groups/ops"]);
-        assert!(complete(user).in_group("system:authenticated"));
+        assert!(complete(user, false).in_group("system:authenticated"));
     }
 
     #[test]
     fn a_service_account_gets_its_groups() {
         let user = wanted(&headers(&[(USER, "system:serviceaccount:a:b")])).unwrap().unwrap();
         assert_eq!((&*questions(&user)[0].resource, &*questions(&user)[0].namespace), ("serviceaccounts", "a"));
-        assert!(complete(user).in_group("system:serviceaccounts:a"));
+        assert!(complete(user, false).in_group("system:serviceaccounts:a"));
     }
 
     #[test]
     fn acting_as_a_node_for_one_request_needs_a_right_for_that_request() {
         let user = wanted(&headers(&[(USER, "system:node:n1")])).unwrap().unwrap();
         let target = RequestInfo::parse(&http::Method::GET, "/api/v1/namespaces/a/configmaps", "");
-        let asked: Vec<_> = constrained_questions(&user, &target).into_iter().map(|i| format!("{} {}", i.verb, i.resource)).collect();
+        let asked: Vec<_> = constrained_questions(&user, &target).unwrap().into_iter().map(|i| format!("{} {}", i.verb, i.resource)).collect();
         assert_eq!(asked, ["impersonate-on:arbitrary-node:list configmaps", "impersonate:arbitrary-node nodes"]);
+        assert!(complete(user, true).in_group(NODES));
+    }
+
+    #[test]
+    fn the_right_to_act_as_a_node_or_account_covers_no_further_groups() {
+        let target = RequestInfo::parse(&http::Method::GET, "/api/v1/pods", "");
+        for name in ["system:node:n1", "system:serviceaccount:a:b"] {
+            for more in [(GROUP, "system:masters"), (UID, "1"), ("impersonate-extra-scope", "x")] {
+                let user = wanted(&headers(&[(USER, name), more])).unwrap().unwrap();
+                assert!(constrained_questions(&user, &target).is_none(), "{name} {more:?}");
+            }
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Parses method, path and query into what RBAC, audit, metrics and the router talk about (upstream's `RequestInfo`).
 
+use apimachinery::selector::field;
 use http::Method;
 
 /// What a request addresses.
@@ -131,11 +132,11 @@ fn decode(s: impl AsRef<str>) -> String {
 }
 
 fn name_in_field_selector(selector: &str) -> Option<String> {
-    let name = selector.split(',').find_map(|term| {
-        let (k, v) = term.split_once("==").or_else(|| term.split_once('='))?;
-        (k.trim() == "metadata.name" && !k.ends_with('!')).then(|| v.trim().to_owned())
-    })?;
-    (!name.is_empty() && !name.contains('/') && !name.contains('%')).then_some(name)
+    // The parser that selects, so that what is authorized is what will be read.
+    let selector = field::Selector::parse(selector).ok()?;
+    let name = selector.exact_match("metadata.name")?;
+    let segment = !matches!(name, "" | "." | "..") && !name.contains(['/', '%']);
+    segment.then(|| name.to_owned())
 }
 
 fn resource_verb(method: &Method) -> &'static str {
@@ -206,5 +207,12 @@ mod tests {
     fn a_field_selector_on_the_name_names_the_object() {
         let info = parse(Method::GET, "/api/v1/namespaces/a/pods?watch=true&fieldSelector=metadata.name%3Dp");
         assert_eq!((info.verb, &*info.name), ("watch", "p"));
+    }
+
+    #[test]
+    fn a_name_inside_another_requirements_value_is_no_name() {
+        for selector in [r"metadata.name!=x\,metadata.name=mine", "metadata.name!=mine", "metadata.name=..", "metadata.name=a,b", "metadata.name=a%2525"] {
+            assert_eq!(parse(Method::GET, &format!("/api/v1/secrets?fieldSelector={selector}")).name, "", "{selector}");
+        }
     }
 }

@@ -47,7 +47,7 @@ impl EscalationGuard {
         if self.holds(ctx, "escalate", resource, namespace, role.name()).await {
             return Ok(());
         }
-        let rules = rules(role.pointer("/rules"));
+        let rules = rules(role.pointer("/rules")).map_err(|error| attributes.forbidden(format!("the rules cannot be read: {error}")))?;
         confirm_no_escalation(&self.rbac, &ctx.user, namespace, &rules).map_err(|error| attributes.forbidden(error))?;
         let aggregates = role.pointer("/aggregationRule").is_some_and(|rule| !rule.is_null());
         if aggregates && confirm_no_escalation(&self.rbac, &ctx.user, "", &everything()).is_err() {
@@ -69,8 +69,9 @@ impl EscalationGuard {
     }
 }
 
-fn rules(value: Option<&Value>) -> Vec<PolicyRule> {
-    value.and_then(|rules| serde_json::from_value(rules.clone()).ok()).unwrap_or_default()
+/// A role's rules. What cannot be read might grant anything, and is no empty list.
+fn rules(value: Option<&Value>) -> Result<Vec<PolicyRule>, serde_json::Error> {
+    value.filter(|rules| !rules.is_null()).map_or_else(|| Ok(Vec::new()), |rules| serde_json::from_value(rules.clone()))
 }
 
 fn everything() -> [PolicyRule; 2] {
@@ -111,5 +112,18 @@ impl Admission for EscalationGuard {
             "rolebindings" | "clusterrolebindings" => self.check_binding(ctx, attributes, object).await,
             _ => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn rules_that_cannot_be_read_are_not_no_rules() {
+        assert!(rules(Some(&json!([{"verbs": "*"}]))).is_err());
+        assert_eq!(rules(Some(&Value::Null)).unwrap(), []);
+        assert_eq!(rules(None).unwrap(), []);
     }
 }
