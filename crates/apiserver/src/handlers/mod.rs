@@ -21,7 +21,7 @@ mod watch;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use apimachinery::status::Status;
 use axum::{body::Body, extract::State, response::Response};
@@ -32,6 +32,7 @@ pub(crate) use ask::Ask;
 use crate::{
     loopback::InProcess,
     negotiate::{Negotiated, Offer, negotiate, status_response},
+    pipeline::{EXCEEDED, Permit},
     registry::{Backing, Subresource, catalog::Served},
     request::RequestInfo,
     server::Server,
@@ -56,15 +57,26 @@ pub(crate) async fn dispatch(State(server): State<Arc<Server>>, request: Request
         Err(_) if served.resource.subresource(&info.subresource).is_some_and(Subresource::is_raw) => Negotiated::PLAIN,
         Err(status) => return status_response(Negotiated::PLAIN, &status),
     };
-    let ask = Ask::new(server, served, negotiated, query, request);
-    let run = route.run(ask);
+    let (permit, limit) = (request.extensions().get::<Permit>().cloned(), server.limits.timeout);
+    let run = route.run(Ask::new(server, served, negotiated, query, request));
     // A write goes on when its client leaves: hooks must learn the outcome.
-    let answer = if matches!(info.verb, "get" | "list" | "watch") { run.await } else { detached(run).await };
+    let attached = matches!(info.verb, "get" | "list" | "watch") || info.is_long_running();
+    let answer = if attached { run.await } else { detached(run, permit, limit).await };
     answer.unwrap_or_else(|status| status_response(negotiated, &status))
 }
 
-async fn detached(run: impl Future<Output = Result<Response, Status>> + Send + 'static) -> Result<Response, Status> {
-    match tokio::spawn(run).await {
+/// Runs on its own up to `limit`, whatever the client's patience; until then it counts as in flight.
+async fn detached(
+    run: impl Future<Output = Result<Response, Status>> + Send + 'static,
+    permit: Option<Permit>,
+    limit: Duration,
+) -> Result<Response, Status> {
+    let bounded = async move {
+        let answer = tokio::time::timeout(limit, run).await;
+        drop(permit);
+        answer.unwrap_or_else(|_| Err(Status::timeout(EXCEEDED, 0)))
+    };
+    match tokio::spawn(bounded).await {
         Ok(answer) => answer,
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
         Err(error) => Err(Status::internal(error)),

@@ -15,7 +15,8 @@ use crate::{
     server::Server,
 };
 
-const EXCEEDED: &str = "request did not complete within requested timeout - context deadline exceeded";
+/// The message of an answer that took too long.
+pub(crate) const EXCEEDED: &str = "request did not complete within requested timeout - context deadline exceeded";
 
 pub(super) async fn layer(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {
     let long = request.extensions().get::<RequestInfo>().is_some_and(RequestInfo::is_long_running);

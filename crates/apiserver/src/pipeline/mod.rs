@@ -23,8 +23,8 @@ use axum::{
     middleware::{from_fn, from_fn_with_state},
 };
 
-pub(crate) use deadline::parse_go_duration;
-pub(crate) use flow_control::Limits;
+pub(crate) use deadline::{EXCEEDED, parse_go_duration};
+pub(crate) use flow_control::{Limits, Permit};
 pub(crate) use metrics::Metrics;
 
 use crate::server::Server;
