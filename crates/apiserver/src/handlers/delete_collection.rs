@@ -5,6 +5,7 @@ use axum::response::Response;
 use futures::{FutureExt, StreamExt, TryStreamExt, future::BoxFuture, stream};
 
 use super::{Ask, list, options};
+use crate::registry::DeleteOptions;
 
 /// Deletions under way at a time.
 const PARALLEL: usize = 8;
@@ -15,17 +16,21 @@ pub(super) async fn serve(mut ask: Ask) -> Result<Response, Status> {
     ask.ctx.dry_run = options.dry_run;
     let store = ask.store()?;
     let found = store.list(&ask.ctx, list::list_options(&ask)?).await?;
-    let names: Vec<String> = found.items.iter().map(|entry| entry.key().name.clone()).collect();
+    let all: Vec<(String, String)> = found.items.iter().map(|entry| (entry.key().name.clone(), entry.object().uid().to_owned())).collect();
     let (ctx, store_of, options, value) = (&ask.ctx, &store, &options, &value);
-    let delete = |name: String| -> BoxFuture<'_, Result<(), Status>> {
+    let delete = |(name, uid): (String, String)| -> BoxFuture<'_, Result<(), Status>> {
         async move {
-            match store_of.delete(ctx, &name, options, value).await {
-                Err(status) if !status.is(reason::NOT_FOUND) => Err(status),
-                _ => Ok(()),
+            // Only what was found goes, not what has its name by now.
+            let own = options.uid.is_none();
+            let options = DeleteOptions { uid: options.uid.clone().or(Some(uid)), ..options.clone() };
+            match store_of.delete(ctx, &name, &options, value).await {
+                Err(status) if status.is(reason::NOT_FOUND) => Ok(()),
+                Err(status) if own && status.is(reason::CONFLICT) && status.message.contains("UID in precondition") => Ok(()),
+                outcome => outcome.map(drop),
             }
         }
         .boxed()
     };
-    stream::iter(names).map(delete).buffer_unordered(PARALLEL).try_collect::<Vec<()>>().await?;
+    stream::iter(all).map(delete).buffer_unordered(PARALLEL).try_collect::<Vec<()>>().await?;
     list::render(&ask, &store, &found)
 }

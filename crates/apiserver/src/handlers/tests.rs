@@ -1,22 +1,29 @@
 //! The whole service in process, on memory storage.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::{AtomicBool, Ordering}},
+    time::Duration,
+};
 
+use apimachinery::status::Status;
+use async_trait::async_trait;
 use axum::body::Body;
 use component::{Shutdown, clock::SystemClock, health::Health, metrics::Registry};
 use futures::StreamExt;
 use http::{Request, header};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 use tower::ServiceExt;
 
 use crate::{
-    admission::Chain,
+    admission::{Admission, Attributes, Chain, Operation},
     authn::Union,
     authz::AlwaysAllow,
     loopback::{Loopback, Service},
-    pipeline::{Limits, Metrics},
+    pipeline::{Limits, Metrics, Permit},
     registry::{Wiring, store::Hub},
+    request::RequestContext,
     server::{Server, service},
     storage::memory::Memory,
 };
@@ -26,8 +33,12 @@ const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/js
 const MAPS: &str = "/api/v1/namespaces/a/configmaps";
 
 fn api() -> Service {
+    api_with(|_| Chain::default())
+}
+
+fn api_with(chain: impl FnOnce(Loopback) -> Chain) -> Service {
     let (metrics, loopback) = (Arc::new(Registry::new()), Loopback::default());
-    let hub = Hub::new(Arc::new(Memory::new()), "/registry", &Wiring::default(), Chain::default(), loopback.clone());
+    let hub = Hub::new(Arc::new(Memory::new()), "/registry", &Wiring::default(), chain(loopback.clone()), loopback.clone());
     let server = Server {
         hub: Arc::new(hub),
         authenticator: Arc::new(Union::new(Vec::new())),
@@ -154,6 +165,72 @@ async fn a_finalizer_keeps_a_deleted_object_until_it_is_removed() {
     assert!(marked.body["metadata"]["deletionTimestamp"].is_string());
     assert_eq!(patch(&api, &url, MERGE, &json!({"metadata": {"finalizers": null}})).await.code, 200);
     assert_eq!(get(&api, &url).await.code, 404);
+}
+
+/// Does something to an object while its deletion is under way, once.
+struct Meanwhile {
+    api: Loopback,
+    done: AtomicBool,
+    replace: bool,
+}
+
+#[async_trait]
+impl Admission for Meanwhile {
+    fn name(&self) -> &'static str {
+        "meanwhile"
+    }
+
+    fn handles(&self, operation: Operation) -> bool {
+        operation == Operation::Delete
+    }
+
+    async fn validate(&self, _: &RequestContext, attributes: &Attributes) -> Result<(), Status> {
+        let api = self.api.namespaced("v1", "configmaps", &attributes.namespace);
+        if self.done.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        if self.replace {
+            api.delete(&attributes.name, &json!({})).await?;
+            return api.create(&apimachinery::Object::from_value(map(&attributes.name, "2")).unwrap()).await.map(drop);
+        }
+        api.merge_patch(&attributes.name, &json!({"metadata": {"finalizers": ["example.com/f"]}})).await.map(drop)
+    }
+}
+
+fn meanwhile(replace: bool) -> Service {
+    api_with(|api| Chain::new(vec![Arc::new(Meanwhile { api, done: AtomicBool::new(false), replace })]))
+}
+
+#[tokio::test]
+async fn a_finalizer_added_while_a_deletion_is_decided_holds_the_object() {
+    let api = meanwhile(false);
+    post(&api, MAPS, &map("x", "1")).await;
+    let url = format!("{MAPS}/x");
+    let deleted = send(&api, "DELETE", &url, &[], Body::empty()).await;
+    assert_eq!(deleted.code, 200, "{}", deleted.body);
+    let held = get(&api, &url).await.body;
+    assert!(held["metadata"]["deletionTimestamp"].is_string(), "{held}");
+    assert_eq!(held["metadata"]["finalizers"], json!(["example.com/f"]));
+}
+
+#[tokio::test]
+async fn deleting_a_collection_spares_what_came_after_the_list() {
+    let api = meanwhile(true);
+    post(&api, MAPS, &map("x", "1")).await;
+    let deleted = send(&api, "DELETE", MAPS, &[], Body::empty()).await;
+    assert_eq!(deleted.code, 200, "{}", deleted.body);
+    assert_eq!(get(&api, &format!("{MAPS}/x")).await.body["data"]["k"], "2");
+}
+
+#[tokio::test]
+async fn a_write_counts_as_in_flight_until_it_ends_though_its_client_left() {
+    let room = Arc::new(Semaphore::new(1));
+    let permit = Permit(Arc::new(room.clone().try_acquire_owned().unwrap()));
+    let write = super::detached(std::future::pending(), Some(permit), Duration::from_millis(100));
+    assert!(tokio::time::timeout(Duration::from_millis(1), write).await.is_err());
+    assert_eq!(room.available_permits(), 0);
+    let freed = tokio::time::timeout(Duration::from_secs(10), room.acquire()).await;
+    assert!(freed.is_ok());
 }
 
 #[tokio::test]

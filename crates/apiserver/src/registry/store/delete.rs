@@ -1,5 +1,7 @@
 //! Delete: preconditions, graceful deletion, finalizers, removal. Upstream's `Store.Delete` and `rest.BeforeDelete`.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use apimachinery::{Object, status::Status};
 use futures::FutureExt;
 use parking_lot::Mutex;
@@ -12,6 +14,9 @@ use crate::{
     request::RequestContext,
     storage::{Entry, Error, Freshness, Preconditions, Update, UpdateOptions, Verb},
 };
+
+/// How often an object is looked at again that others change while it is deleted.
+const ATTEMPTS: usize = 8;
 
 /// How a deletion went.
 #[derive(Debug)]
@@ -47,11 +52,19 @@ impl Store {
         self.check_preconditions(name, &obj, options)?;
         strategy.begin_delete(ctx, &self.hub.loopback, &obj, options).await?;
         strategy.warnings_on_delete(ctx, &obj, options).into_iter().for_each(|w| ctx.warn(w));
-        match self.plan(ctx, obj.clone(), options) {
-            Plan::Nothing => Ok(Deleted::Pending(obj)),
-            Plan::Remove => self.remove(ctx, name, options, raw, None).await,
-            Plan::Mark { .. } => self.mark(ctx, name, options, raw).await,
+        let mut deleted = match self.plan(ctx, obj.clone(), options) {
+            Plan::Nothing => return Ok(Deleted::Pending(obj)),
+            Plan::Remove => self.remove(ctx, name, options, raw).await?,
+            Plan::Mark { .. } => self.mark(ctx, name, options, raw).await?,
+        };
+        // Something came to hold the object in between: marking looks at it again.
+        for _ in 0..ATTEMPTS {
+            match deleted {
+                Some(deleted) => return Ok(deleted),
+                None => deleted = self.mark(ctx, name, options, raw).await?,
+            }
         }
+        Err(Status::modified(&self.served.resource.group_resource(), name))
     }
 
     fn plan(&self, ctx: &RequestContext, obj: Object, options: &DeleteOptions) -> Plan {
@@ -71,18 +84,19 @@ impl Store {
         Ok(())
     }
 
-    /// Writes the deletion timestamp or finalizers, then removes the object where nothing holds it any more.
-    async fn mark(&self, ctx: &RequestContext, name: &str, options: &DeleteOptions, raw: &Value) -> Result<Deleted, Status> {
+    /// Writes the deletion timestamp or finalizers, then removes the object where nothing holds it any more. `None` as for
+    /// [`Store::remove`].
+    async fn mark(&self, ctx: &RequestContext, name: &str, options: &DeleteOptions, raw: &Value) -> Result<Option<Deleted>, Status> {
         let last: Mutex<Plan> = Mutex::new(Plan::Nothing);
         if ctx.dry_run {
             let entry = self.storage.get(&self.key(ctx, name), Freshness::Latest).await.map_err(|e| self.failed(e, Verb::Delete, name))?;
             self.validate_deletion(ctx, name, raw, self.present(&entry)?).await?;
-            return Ok(match self.plan(ctx, self.present(&entry)?, options) {
+            return Ok(Some(match self.plan(ctx, self.present(&entry)?, options) {
                 Plan::Mark { obj, remove: false } => Deleted::Marked(obj),
                 Plan::Mark { obj, remove: true } => Deleted::Gone(obj),
                 Plan::Remove => Deleted::Gone(self.present(&entry)?),
                 Plan::Nothing => Deleted::Pending(self.present(&entry)?),
-            });
+            }));
         }
         let mut updater = |entry: Option<Entry>| {
             let last = &last;
@@ -101,33 +115,74 @@ impl Store {
         let updated = self.storage.update(&self.key(ctx, name), UpdateOptions::default(), &mut updater).await;
         let object = self.present(&updated.map_err(|e| self.failed(e, Verb::Delete, name))?.into_entry())?;
         match last.into_inner() {
-            Plan::Nothing => Ok(Deleted::Pending(object)),
-            Plan::Mark { remove: false, .. } => Ok(Deleted::Marked(object)),
-            Plan::Mark { remove: true, .. } => self.remove(ctx, name, &without_version(options), raw, Some(object)).await,
-            Plan::Remove => self.remove(ctx, name, options, raw, None).await,
+            Plan::Nothing => Ok(Some(Deleted::Pending(object))),
+            Plan::Mark { remove: false, .. } => Ok(Some(Deleted::Marked(object))),
+            Plan::Mark { remove: true, .. } => self.finish(ctx, name, object).await.map(Some),
+            Plan::Remove => self.remove(ctx, name, options, raw).await,
         }
     }
 
-    /// Removes the object. `marked` is its state if it was just marked: then another remover may come first.
-    async fn remove(&self, ctx: &RequestContext, name: &str, options: &DeleteOptions, raw: &Value, marked: Option<Object>) -> Result<Deleted, Status> {
-        let preconditions = Preconditions { uid: options.uid.clone(), resource_version: options.resource_version.clone() };
-        let mut validate = |entry: Entry| {
-            let fresh = marked.is_none();
-            async move { if fresh { self.validate_deletion(ctx, name, raw, self.present(&entry)?).await } else { Ok(()) } }.boxed()
-        };
+    /// Removes the object, unless something holds it that was not there when that was planned: `None` then.
+    async fn remove(&self, ctx: &RequestContext, name: &str, options: &DeleteOptions, raw: &Value) -> Result<Option<Deleted>, Status> {
         let key = self.key(ctx, name);
         if ctx.dry_run {
             let entry = self.storage.get(&key, Freshness::Latest).await.map_err(|e| self.failed(e, Verb::Delete, name))?;
             self.validate_deletion(ctx, name, raw, self.present(&entry)?).await?;
-            return Ok(Deleted::Gone(self.present(&entry)?));
+            return Ok(Some(Deleted::Gone(self.present(&entry)?)));
         }
-        let object = match self.storage.delete(&key, &preconditions, &mut validate).await {
-            Ok(entry) => self.present(&entry)?,
-            Err(Error::NotFound { .. }) if marked.is_some() => marked.unwrap_or_default(),
-            Err(e) => return Err(self.failed(e, Verb::Delete, name)),
+        let preconditions = Preconditions { uid: options.uid.clone(), resource_version: options.resource_version.clone() };
+        let held = AtomicBool::new(false);
+        let mut validate = |entry: Entry| {
+            let held = &held;
+            async move {
+                let obj = self.present(&entry)?;
+                self.validate_deletion(ctx, name, raw, obj.clone()).await?;
+                held.store(self.plan(ctx, obj, options) != Plan::Remove, Ordering::Relaxed);
+                if held.load(Ordering::Relaxed) { Err(self.held(name)) } else { Ok(()) }
+            }
+            .boxed()
         };
+        match self.storage.delete(&key, &preconditions, &mut validate).await {
+            Ok(entry) => self.gone(ctx, &entry).await.map(Some),
+            Err(Error::Rejected(_)) if held.load(Ordering::Relaxed) => Ok(None),
+            Err(e) => Err(self.failed(e, Verb::Delete, name)),
+        }
+    }
+
+    /// Removes an object that was just marked, and only that one; others may do the same at the same time.
+    async fn finish(&self, ctx: &RequestContext, name: &str, marked: Object) -> Result<Deleted, Status> {
+        let preconditions = Preconditions { uid: Some(marked.uid().to_owned()), resource_version: None };
+        let holder: Mutex<Option<Object>> = Mutex::new(None);
+        let mut validate = |entry: Entry| {
+            let holder = &holder;
+            async move {
+                let obj = self.present(&entry)?;
+                if obj.finalizers().is_empty() && !self.served.resource.strategy.holds_deletion(&obj) {
+                    return Ok(());
+                }
+                *holder.lock() = Some(obj);
+                Err(self.held(name))
+            }
+            .boxed()
+        };
+        match self.storage.delete(&self.key(ctx, name), &preconditions, &mut validate).await {
+            Ok(entry) => self.gone(ctx, &entry).await,
+            Err(Error::NotFound { .. } | Error::Precondition { .. }) => Ok(Deleted::Gone(marked)),
+            Err(e) => match holder.into_inner() {
+                Some(obj) if matches!(e, Error::Rejected(_)) => Ok(Deleted::Marked(obj)),
+                _ => Err(self.failed(e, Verb::Delete, name)),
+            },
+        }
+    }
+
+    async fn gone(&self, ctx: &RequestContext, last: &Entry) -> Result<Deleted, Status> {
+        let object = self.present(last)?;
         self.served.resource.strategy.after_delete(ctx, &self.hub.loopback, &object).await;
         Ok(Deleted::Gone(object))
+    }
+
+    fn held(&self, name: &str) -> Status {
+        Status::conflict(&self.served.resource.group_resource(), name, "something holds the object that is to be removed")
     }
 
     async fn validate_deletion(&self, ctx: &RequestContext, name: &str, raw: &Value, obj: Object) -> Result<(), Status> {
@@ -135,10 +190,6 @@ impl Store {
         attributes.old_object = Some(obj);
         self.hub.admission.validate(ctx, &attributes).await
     }
-}
-
-fn without_version(options: &DeleteOptions) -> DeleteOptions {
-    DeleteOptions { resource_version: None, ..options.clone() }
 }
 
 /// Decides what a deletion does to the object; `grace` asks the kind for its grace period.
