@@ -162,18 +162,22 @@ pub(crate) enum WatchItem {
 /// A watch: ends after its first error, or when dropped.
 pub(crate) type WatchStream = BoxStream<'static, Result<WatchItem>>;
 
+/// One object's change.
+#[derive(Clone, Debug)]
+pub(crate) struct FeedChange {
+    /// Which.
+    pub(crate) key: Key,
+    /// Since when.
+    pub(crate) revision: Revision,
+    /// The object as it is now; `None` = it is no more.
+    pub(crate) current: Option<Entry>,
+}
+
 /// One item of [`Storage::changes`].
 #[derive(Clone, Debug)]
 pub(crate) enum FeedItem {
-    /// The object is so now.
-    Put(Entry),
-    /// The object is no more.
-    Gone {
-        /// Which.
-        key: Key,
-        /// Since when.
-        revision: Revision,
-    },
+    /// Everything that changed at one or more revisions, in order, never a part of one.
+    Changes(Vec<FeedChange>),
     /// Everything up to here was sent.
     Progress(Revision),
 }

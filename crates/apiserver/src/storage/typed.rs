@@ -176,7 +176,7 @@ impl<K: Kv> Storage for TypedStorage<K> {
     async fn changes(&self, after: Revision) -> Result<FeedStream> {
         let changes = self.kv.watch(&Scope::all().prefix(&self.collection.prefix), after, false).await?;
         let collection = self.collection.clone();
-        let items = changes.flat_map(move |item| stream::iter(fed(&collection, item)));
+        let items = changes.then(move |item| std::future::ready(fed(&collection, item)));
         Ok(until_error(items).boxed())
     }
 
@@ -320,19 +320,16 @@ fn check(preconditions: &Preconditions, path: &str, entry: &Entry) -> Result<()>
 }
 
 /// What one item of the store's watch is to a cache.
-fn fed(collection: &Collection, item: Result<KvItem>) -> Vec<Result<FeedItem>> {
-    match item {
-        Err(error) => vec![Err(error)],
-        Ok(KvItem::Progress(revision)) => vec![Ok(FeedItem::Progress(revision))],
-        Ok(KvItem::Events(events)) => events.iter().map(|event| feed_item(collection, event)).collect(),
+fn fed(collection: &Collection, item: Result<KvItem>) -> Result<FeedItem> {
+    match item? {
+        KvItem::Progress(revision) => Ok(FeedItem::Progress(revision)),
+        KvItem::Events(events) => events.iter().map(|event| feed_change(collection, event)).collect::<Result<_>>().map(FeedItem::Changes),
     }
 }
 
-fn feed_item(collection: &Collection, event: &KvEvent) -> Result<FeedItem> {
-    match &event.value {
-        Some(value) => decode(collection, &event.key, value, event.revision).map(FeedItem::Put),
-        None => Ok(FeedItem::Gone { key: key_of(collection, &event.key), revision: event.revision }),
-    }
+fn feed_change(collection: &Collection, event: &KvEvent) -> Result<FeedChange> {
+    let current = event.value.as_ref().map(|value| decode(collection, &event.key, value, event.revision)).transpose()?;
+    Ok(FeedChange { key: key_of(collection, &event.key), revision: event.revision, current })
 }
 
 /// What one item of the store's watch is to a watcher of objects.

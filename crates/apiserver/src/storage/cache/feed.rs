@@ -27,8 +27,7 @@ async fn feed(inner: &dyn Storage, cache: &Cache, backoff: &mut Backoff) -> Resu
     cache.replace(list.items, list.revision);
     while let Some(item) = items.next().await {
         match item? {
-            FeedItem::Put(entry) => cache.apply(entry.revision(), entry.key().clone(), Some(entry)),
-            FeedItem::Gone { key, revision } => cache.apply(revision, key, None),
+            FeedItem::Changes(changes) => cache.apply(changes),
             FeedItem::Progress(revision) => cache.progress(revision),
         }
         backoff.reset();

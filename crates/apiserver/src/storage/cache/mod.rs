@@ -34,6 +34,8 @@ pub(crate) struct CacheConfig {
     pub(crate) bookmarks: Duration,
     /// How long a reader waits for the feed before the store is read instead.
     pub(crate) patience: Duration,
+    /// How long the store may take from one event to the next while a watch from the far past catches up.
+    pub(crate) catch_up: Duration,
     /// How often the store is asked for progress while readers wait.
     pub(crate) progress: Duration,
     /// Changes kept at most, for watches that begin in the past and lists of the past.
@@ -47,6 +49,7 @@ impl Default for CacheConfig {
         Self {
             bookmarks: Duration::from_secs(60),
             patience: Duration::from_secs(3),
+            catch_up: Duration::from_secs(30),
             progress: Duration::from_millis(100),
             history: 10_000,
             queue: 1_000,
@@ -157,7 +160,7 @@ impl Cached {
         let begun = self.cache.begin(scope.clone(), &from_now)?;
         let until = begun.revision;
         let store = self.inner.watch(scope, WatchOptions { bookmarks: true, ..options }).await?;
-        let past = watcher::until(self.inner.clone(), store, until, self.config.progress);
+        let past = watcher::until(self.inner.clone(), store, until, &self.config);
         Ok(until_error(past.chain(watcher::follow(&self.cache, begun, bookmarks))).boxed())
     }
 }

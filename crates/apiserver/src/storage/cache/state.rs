@@ -9,7 +9,7 @@ use rpds::RedBlackTreeMapSync;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-use super::super::{Change, Entry, Error, Event, Freshness, Key, Predicate, Result, Revision, Scope, WatchOptions, WatchStart};
+use super::super::{Change, Entry, Error, Event, FeedChange, Freshness, Key, Predicate, Result, Revision, Scope, WatchOptions, WatchStart};
 
 /// All objects of a collection at one revision; a clone costs nothing.
 pub(super) type Objects = RedBlackTreeMapSync<Key, Entry>;
@@ -68,6 +68,8 @@ pub(super) struct Begun {
     pub(super) initial: Vec<Event>,
     /// The revision `initial` leads to.
     pub(super) revision: Revision,
+    /// No bookmark lies below: the revision asked for, if that is still to come.
+    pub(super) floor: Revision,
     /// What comes after; ends when the watcher is cut off.
     pub(super) queue: mpsc::Receiver<Event>,
     pub(super) id: u64,
@@ -108,26 +110,16 @@ impl Cache {
         self.shown.send_replace(revision);
     }
 
-    /// Applies a change and tells whom it concerns.
-    pub(super) fn apply(&self, revision: Revision, key: Key, current: Option<Entry>) {
+    /// Applies the changes of whole revisions and tells whom they concern. Nobody sees a part of a revision: who begins to
+    /// watch there would miss the rest.
+    pub(super) fn apply(&self, changes: Vec<FeedChange>) {
         let mut state = self.state.write();
-        // One revision may hold several changes.
-        let same = state.history.back().is_some_and(|last| last.change.revision() == revision);
-        if revision <= state.revision && !same {
-            return;
+        let known = state.revision;
+        for change in changes.into_iter().filter(|change| change.revision > known) {
+            state.apply(change);
         }
-        let previous = state.objects.get(&key).cloned();
-        let change = &Change::new(revision, current.clone(), previous);
-        match current {
-            Some(entry) => state.objects.insert_mut(key, entry),
-            None => drop(state.objects.remove_mut(&key)),
-        }
-        state.revision = revision;
-        let after = state.objects.clone();
-        state.history.push_back(Past { change: change.clone(), after, at: Instant::now() });
         state.forget(self.history);
-        state.dispatch(change);
-        self.shown.send_replace(revision);
+        self.shown.send_replace(state.revision);
     }
 
     /// Nothing happened up to `revision`.
@@ -154,13 +146,14 @@ impl Cache {
         };
         let revision = state.revision;
         let after = after.map_or(revision, |after| after.max(revision));
+        let floor = after;
         let (sender, queue) = mpsc::channel(self.queue);
         let trigger = TRIGGERS.iter().find_map(|field| Some((*field, predicate.fields.exact_match(field)?.to_owned())));
         let id = state.next_watcher;
         state.next_watcher += 1;
         state.triggers.entry(trigger.clone()).or_default().push(id);
         state.watchers.insert(id, Watcher { queue: sender, scope, predicate, after, trigger });
-        Ok(Begun { initial, revision, queue, id })
+        Ok(Begun { initial, revision, floor, queue, id })
     }
 
     /// Forgets a watcher that went.
@@ -170,6 +163,19 @@ impl Cache {
 }
 
 impl State {
+    fn apply(&mut self, FeedChange { key, revision, current }: FeedChange) {
+        let previous = self.objects.get(&key).cloned();
+        let change = &Change::new(revision, current.clone(), previous);
+        match current {
+            Some(entry) => self.objects.insert_mut(key, entry),
+            None => drop(self.objects.remove_mut(&key)),
+        }
+        self.revision = revision;
+        let after = self.objects.clone();
+        self.history.push_back(Past { change: change.clone(), after, at: Instant::now() });
+        self.dispatch(change);
+    }
+
     /// Drops history beyond `most` changes, and old history beyond a few.
     fn forget(&mut self, most: usize) {
         let stale = |past: &Past| past.at.elapsed() > KEPT_FOR;

@@ -105,3 +105,51 @@ async fn a_watch_from_before_the_history_is_refused_once_the_store_forgot_it() {
     };
     assert!(matches!(refused, Error::Compacted { .. }));
 }
+
+fn gone(name: &str, revision: Revision) -> FeedChange {
+    FeedChange { key: Key::new("n", name), revision, current: None }
+}
+
+#[tokio::test]
+async fn deletes_of_one_revision_are_shown_together_and_all_told() {
+    let memory = Memory::new();
+    let cached = cached(&memory, CacheConfig::default());
+    for name in ["a", "b"] {
+        create(&cached, name).await;
+    }
+    names(&cached, Freshness::Latest).await;
+    let (shown, at) = (cached.cache.revision(), cached.cache.revision() + 1);
+    let mut early = cached.watch(&Scope::all(), WatchOptions { start: WatchStart::After(shown), ..WatchOptions::default() }).await.unwrap();
+    cached.cache.apply(vec![gone("a", at), gone("b", at)]);
+    let (objects, revision) = cached.cache.at(Freshness::Any).unwrap();
+    assert_eq!((objects.size(), revision), (0, at));
+    for name in ["a", "b"] {
+        assert!(matches!(early.next().await, Some(Ok(WatchItem::Event(event))) if event.entry().key().name == name));
+    }
+    cached.cache.apply(vec![gone("a", at)]);
+    assert!(early.next().now_or_never().is_none());
+}
+
+#[tokio::test]
+async fn no_bookmark_lies_below_the_revision_a_watch_begins_at() {
+    let memory = Memory::new();
+    let cached = cached(&memory, CacheConfig::default());
+    names(&cached, Freshness::Latest).await;
+    let ahead = cached.cache.revision() + 5;
+    let options = WatchOptions { start: WatchStart::After(ahead), bookmarks: true, ..WatchOptions::default() };
+    let begun = cached.cache.begin(Scope::all(), &options).unwrap();
+    let mut watch = std::pin::pin!(watcher::follow(&cached.cache, begun, Some(Duration::from_millis(1))));
+    assert!(tokio::time::timeout(Duration::from_millis(20), watch.next()).await.is_err());
+    cached.cache.progress(ahead + 1);
+    let Some(Ok(WatchItem::Bookmark { revision, .. })) = watch.next().await else { panic!("no bookmark") };
+    assert_eq!(revision, ahead + 1);
+}
+
+#[tokio::test]
+async fn a_store_that_never_catches_up_ends_the_watch() {
+    let memory = Memory::new();
+    let config = CacheConfig { progress: Duration::from_millis(1), catch_up: Duration::from_millis(5), ..CacheConfig::default() };
+    let silent = futures::stream::pending().boxed();
+    let mut past = std::pin::pin!(watcher::until(memory.open(pods()), silent, 9, &config));
+    assert!(matches!(past.next().await, Some(Err(Error::Timeout(_)))));
+}

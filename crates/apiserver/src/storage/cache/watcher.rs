@@ -7,7 +7,8 @@ use futures::{Stream, StreamExt as _, stream};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Interval};
 
-use super::super::{Event, Result, Revision, Scope, Storage, WatchItem, WatchOptions, WatchStream};
+use super::super::{Error, Event, Result, Revision, Scope, Storage, WatchItem, WatchOptions, WatchStream};
+use super::CacheConfig;
 use super::state::{Begun, Cache};
 
 /// Begins a watch. Errors: `Compacted`.
@@ -27,16 +28,31 @@ pub(super) fn start(
 /// What follows the beginning of a watch.
 pub(super) fn follow(cache: &Arc<Cache>, begun: Begun, period: Option<Duration>) -> impl Stream<Item = Result<WatchItem>> + Send + use<> {
     let bookmarks = period.map(|period| tokio::time::interval_at(Instant::now() + period, period));
-    let watcher = Watcher { cache: cache.clone(), id: begun.id, queue: begun.queue, bookmarks, due: None };
+    let watcher = Watcher { cache: cache.clone(), id: begun.id, queue: begun.queue, bookmarks, floor: begun.floor, due: None };
     stream::unfold(watcher, Watcher::next).map(Ok)
 }
 
+fn stuck(revision: Revision) -> Error {
+    Error::Timeout(format!("the store did not tell what happened up to revision {revision}"))
+}
+
 /// The events of a store's watch up to and including `revision`; the store is asked for progress to know that it got there.
-pub(super) fn until(inner: Arc<dyn Storage>, store: WatchStream, revision: Revision, ask_every: Duration) -> impl Stream<Item = Result<WatchItem>> + Send {
+/// Errors: `Timeout`, when it does not get there.
+pub(super) fn until(
+    inner: Arc<dyn Storage>,
+    store: WatchStream,
+    revision: Revision,
+    config: &CacheConfig,
+) -> impl Stream<Item = Result<WatchItem>> + Send + use<> {
+    let (ask_every, catch_up) = (config.progress, config.catch_up);
     stream::unfold(store, move |mut store| {
         let inner = inner.clone();
         async move {
+            let deadline = Instant::now() + catch_up;
             loop {
+                if Instant::now() >= deadline {
+                    return Some((Err(stuck(revision)), store));
+                }
                 match tokio::time::timeout(ask_every, store.next()).await {
                     // Failing to ask shows in the watch itself, sooner or later.
                     Err(_) => drop(inner.request_progress().await),
@@ -55,6 +71,7 @@ struct Watcher {
     id: u64,
     queue: mpsc::Receiver<Event>,
     bookmarks: Option<Interval>,
+    floor: Revision,
     /// A bookmark to send once the queue, which holds everything up to it, is empty.
     due: Option<Revision>,
 }
@@ -81,7 +98,7 @@ impl Watcher {
             tokio::select! {
                 biased;
                 event = self.queue.recv() => return event.map(|event| (WatchItem::Event(event), self)),
-                () = tick => self.due = Some(self.cache.revision()),
+                () = tick => self.due = Some(self.cache.revision()).filter(|revision| *revision >= self.floor),
             }
         }
     }
