@@ -1,9 +1,9 @@
 //! Which failures may be tried again.
 
 use super::{Client, Error, endpoints::Picked};
-use std::{error::Error as _, future::Future, time::Duration};
+use std::{error::Error as _, future::Future, sync::Arc, time::Duration};
 use tokio::time::Instant;
-use tonic::{Code, ConnectError, Request, Response, Status, transport::Channel};
+use tonic::{Code, ConnectError, Request, Response, Status, TimeoutExpired, transport::Channel};
 
 /// What a request does, for the decision to send it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,13 +83,20 @@ impl Client {
 
 /// A connection that broke under a request is a server that is not available, whatever the layers below call it.
 pub(super) fn honest(status: Status) -> Status {
-    match (status.code(), status.source()) {
-        (Code::Unknown | Code::Internal | Code::Cancelled, Some(source)) => {
-            let message = format!("connection lost: {}: {source}", status.message());
-            Status::unavailable(message)
-        }
-        _ => status,
+    let transport = matches!(status.code(), Code::Unknown | Code::Internal | Code::Cancelled | Code::Unavailable);
+    // What a server said has no source.
+    if !transport || status.source().is_none() {
+        return status;
     }
+    let causes = || std::iter::successors(status.source(), |error| (*error).source());
+    if causes().any(|error| error.is::<TimeoutExpired>()) {
+        return Status::deadline_exceeded("context deadline exceeded");
+    }
+    let mut texts: Vec<String> = causes().map(ToString::to_string).filter(|text| text != "transport error").collect();
+    texts.dedup();
+    let mut lost = Status::unavailable(format!("connection error: {}", texts.join(": ")));
+    lost.set_source(Arc::new(status));
+    lost
 }
 
 /// The request reached no log: there was no connection, or the server said so.
@@ -115,5 +122,15 @@ mod tests {
         assert!(surely_not_sent(&refused));
         assert!(!surely_not_sent(&Status::unavailable("etcdserver: request timed out")));
         assert!(surely_not_sent(&Status::unavailable("etcdserver: no leader")));
+    }
+
+    #[test]
+    fn a_lost_connection_says_why_and_what_the_server_said_stays() {
+        let lost = honest(Status::from_error(Box::new(ConnectError("refused".into()))));
+        assert_eq!((lost.code(), lost.message()), (Code::Unavailable, "connection error: refused"));
+        assert!(surely_not_sent(&lost));
+        let late = honest(Status::from_error(Box::new(TimeoutExpired(()))));
+        assert_eq!((late.code(), late.message()), (Code::DeadlineExceeded, "context deadline exceeded"));
+        assert_eq!(honest(Status::unavailable("etcdserver: request timed out")).message(), "etcdserver: request timed out");
     }
 }

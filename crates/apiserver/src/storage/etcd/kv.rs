@@ -179,14 +179,20 @@ fn failed(error: ClientError) -> Error {
 
 /// What a client's error means, where `requested` is the revision asked for.
 fn failed_at(error: ClientError, requested: Revision) -> Error {
-    let text = error.to_string();
+    let text = match &error {
+        // As Go's client prints what is not the store's own answer.
+        ClientError::Status(status) if !status.message().starts_with("etcdserver: ") => {
+            format!("rpc error: code = {:?} desc = {}", status.code(), status.message())
+        }
+        own => own.to_string(),
+    };
     match (&error, error.code()) {
         (ClientError::Compacted { compact_revision }, _) => {
             let oldest = Some(revision(Some(*compact_revision))).filter(|oldest| *oldest > 0);
             Error::Compacted { requested, oldest, continue_token: String::new() }
         }
         (_, Code::OutOfRange) => Error::FutureRevision { requested, current: 0 },
-        (_, Code::DeadlineExceeded) => Error::Timeout(text),
+        (_, Code::DeadlineExceeded) => Error::Timeout("context deadline exceeded".to_owned()),
         (_, Code::Unavailable) => Error::Unavailable(text),
         _ => Error::Store(text),
     }
@@ -205,7 +211,22 @@ fn reports_progress(version: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use apimachinery::gvk::GroupResource;
+    use tonic::Status;
+
     use super::*;
+    use crate::storage::Verb;
+
+    #[test]
+    fn a_store_that_fails_is_told_apart_from_one_that_is_late_or_away() {
+        let answer = |status: Status| failed(status.into()).into_status(Verb::Create, &GroupResource::new("", "configmaps"), "x");
+        let away = answer(Status::unavailable("connection error: http2 error: keep-alive timed out"));
+        assert_eq!((away.code, &*away.message), (500, "rpc error: code = Unavailable desc = connection error: http2 error: keep-alive timed out"));
+        let late = answer(Status::deadline_exceeded("context deadline exceeded"));
+        assert_eq!((late.code, &*late.message), (504, "Timeout: request did not complete within requested timeout - context deadline exceeded"));
+        let own = answer(Status::unavailable("etcdserver: request timed out"));
+        assert_eq!((own.code, &*own.message), (500, "etcdserver: request timed out"));
+    }
 
     #[test]
     fn old_etcds_are_not_believed_about_progress() {
