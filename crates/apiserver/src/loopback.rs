@@ -125,6 +125,15 @@ impl Api {
         }
     }
 
+    /// Reads one object as the watch cache has it, which may be a little old; `None` where it has none.
+    pub(crate) async fn get_cached(&self, name: &str) -> Result<Option<Object>, Status> {
+        match self.loopback.call(Method::GET, &self.url(name, "resourceVersion=0"), JSON, None).await {
+            Ok(found) => object(found).map(Some),
+            Err(status) if status.code == 404 => Ok(None),
+            Err(status) => Err(status),
+        }
+    }
+
     /// Lists, with a raw query such as `labelSelector=a%3Db&limit=500`.
     pub(crate) async fn list(&self, query: &str) -> Result<ObjectList, Status> {
         let mut list = self.loopback.call(Method::GET, &self.url("", query), JSON, None).await?;

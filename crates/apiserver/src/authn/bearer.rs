@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
-use super::Authenticator;
+use super::{Authenticator, Error};
 use crate::registry::TokenReviewer;
 use crate::request::UserInfo;
 
@@ -48,7 +48,7 @@ impl Bearer {
 
 #[async_trait]
 impl Authenticator for Bearer {
-    async fn authenticate(&self, request: &Parts) -> Result<Option<UserInfo>, String> {
+    async fn authenticate(&self, request: &Parts) -> Result<Option<UserInfo>, Error> {
         let Some(token) = token(request) else { return Ok(None) };
         // Tokens themselves are not kept.
         let (hash, now): ([u8; 32], _) = (Sha256::digest(token).into(), Instant::now());

@@ -9,7 +9,7 @@ use http::HeaderMap;
 use http::request::Parts;
 use percent_encoding::percent_decode_str;
 
-use super::Authenticator;
+use super::{Authenticator, Error};
 use super::client_ca::ClientCa;
 use super::x509::common_name;
 use crate::request::UserInfo;
@@ -44,7 +44,7 @@ impl FrontProxy {
 
 #[async_trait]
 impl Authenticator for FrontProxy {
-    async fn authenticate(&self, request: &Parts) -> Result<Option<UserInfo>, String> {
+    async fn authenticate(&self, request: &Parts) -> Result<Option<UserInfo>, Error> {
         let Some(user) = user(&request.headers, &self.headers) else { return Ok(None) };
         let Some(peer) = request.extensions.get::<Peer>().filter(|peer| !peer.certs.is_empty()) else { return Ok(None) };
         // Not a proxy's certificate: the headers are nobody's word, another authenticator may know the sender.
@@ -55,7 +55,7 @@ impl Authenticator for FrontProxy {
         if self.headers.allowed_names.is_empty() || self.headers.allowed_names.contains(&name) {
             return Ok(Some(user));
         }
-        Err(format!("x509: subject with cn={name} is not in the allowed list"))
+        Err(format!("x509: subject with cn={name} is not in the allowed list").into())
     }
 }
 

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use super::client_ca::ClientCa;
-use super::{Authenticator, CREDENTIAL_ID};
+use super::{Authenticator, CREDENTIAL_ID, Error};
 use crate::request::UserInfo;
 
 /// Object identifier of the subject's attribute that holds the user's UID.
@@ -30,11 +30,11 @@ impl ClientCertificate {
 
 #[async_trait]
 impl Authenticator for ClientCertificate {
-    async fn authenticate(&self, request: &Parts) -> Result<Option<UserInfo>, String> {
+    async fn authenticate(&self, request: &Parts) -> Result<Option<UserInfo>, Error> {
         let Some(peer) = request.extensions.get::<Peer>() else { return Ok(None) };
         let Some(leaf) = peer.certs.first() else { return Ok(None) };
         self.ca.verify(peer, component::clock::now())?;
-        user(leaf)
+        Ok(user(leaf)?)
     }
 }
 

@@ -11,6 +11,7 @@ use axum::{
 use http::header;
 
 use crate::{
+    authn::Error,
     loopback::InProcess,
     negotiate::{Negotiated, status_response},
     request::UserInfo,
@@ -23,6 +24,10 @@ pub(super) async fn layer(State(server): State<Arc<Server>>, request: Request, n
         Some(InProcess(user)) => Some(user.clone()),
         None => match server.authenticator.authenticate(&parts).await {
             Ok(found) => found.or_else(|| server.anonymous.then(UserInfo::anonymous)),
+            Err(Error::Undecided(status)) => {
+                tracing::warn!(error = status.message, "unable to authenticate the request");
+                return status_response(Negotiated::PLAIN, &status);
+            }
             Err(error) => {
                 tracing::debug!(%error, "authentication failed");
                 None

@@ -8,6 +8,7 @@ use ipnet::IpNet;
 use serde_json::Value;
 
 use crate::{
+    authn,
     authz::Authorizer,
     request::UserInfo,
 };
@@ -73,9 +74,8 @@ pub(crate) trait TokenIssuer: Send + Sync {
 /// Checks bearer tokens.
 #[async_trait]
 pub(crate) trait TokenReviewer: Send + Sync {
-    /// The user of a token and the audiences it is good for out of `audiences` (empty: the server's own);
-    /// an error text where it is bad.
-    async fn review(&self, token: &str, audiences: &[String]) -> Result<(UserInfo, Vec<String>), String>;
+    /// The user of a token and the audiences it is good for out of `audiences` (empty: the server's own).
+    async fn review(&self, token: &str, audiences: &[String]) -> Result<(UserInfo, Vec<String>), authn::Error>;
 }
 
 /// Speaks HTTPS to kubelets with the server's client certificate.

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 pub(crate) use keys::{PrivateKey, PublicKey, load_private, load_public};
 
+use super::Error;
 use crate::loopback::Loopback;
 use crate::registry::{TokenIssuer, TokenReviewer};
 use crate::request::UserInfo;
@@ -107,15 +108,15 @@ impl Verifier {
     }
 
     /// Whether what the token is bound to still exists.
-    async fn check_bound(&self, claims: &Claims, now: i64) -> Result<(), String> {
+    async fn check_bound(&self, claims: &Claims, now: i64) -> Result<(), Error> {
         let (bound, account) = (&claims.bound, &claims.bound.serviceaccount);
         let found = self.find("serviceaccounts", &bound.namespace, account).await?;
         let found = found.ok_or_else(|| format!("serviceaccounts {:?} not found", account.name))?;
         if gone(&found, now) {
-            return Err(format!("service account {}/{} has been deleted", bound.namespace, account.name));
+            return Err(format!("service account {}/{} has been deleted", bound.namespace, account.name).into());
         }
         if found.uid() != account.uid {
-            return Err(format!("service account UID ({}) does not match claim ({})", found.uid(), account.uid));
+            return Err(format!("service account UID ({}) does not match claim ({})", found.uid(), account.uid).into());
         }
         let namespaced = [("pods", "pod", &bound.pod), ("secrets", "secret", &bound.secret)];
         for (resource, kind, reference) in namespaced {
@@ -128,20 +129,32 @@ impl Verifier {
         Ok(())
     }
 
-    async fn check_reference(&self, resource: &str, kind: &str, namespace: &str, reference: &Option<Reference>, now: i64) -> Result<(), String> {
+    async fn check_reference(&self, resource: &str, kind: &str, namespace: &str, reference: &Option<Reference>, now: i64) -> Result<(), Error> {
         let Some(reference) = reference else { return Ok(()) };
         let found = self.find(resource, namespace, reference).await?.filter(|object| !gone(object, now));
-        let found = found.ok_or("service account token has been invalidated")?;
+        let found = found.ok_or_else(|| "service account token has been invalidated".to_owned())?;
         if found.uid() != reference.uid {
-            return Err(format!("{kind} UID ({}) does not match service account {kind} ref claim ({})", found.uid(), reference.uid));
+            return Err(format!("{kind} UID ({}) does not match service account {kind} ref claim ({})", found.uid(), reference.uid).into());
         }
         Ok(())
     }
 
-    async fn find(&self, resource: &str, namespace: &str, reference: &Reference) -> Result<Option<Object>, String> {
+    /// What a token is bound to: as the watch cache has it, or, before a token is refused for that, as it really is.
+    async fn find(&self, resource: &str, namespace: &str, reference: &Reference) -> Result<Option<Object>, Error> {
         let api = if namespace.is_empty() { self.api.api("v1", resource) } else { self.api.namespaced("v1", resource, namespace) };
-        api.get_opt(&reference.name).await.map_err(|status| status.message)
+        if let Ok(Some(known)) = api.get_cached(&reference.name).await
+            && known.uid() == reference.uid
+        {
+            return Ok(Some(known));
+        }
+        api.get_opt(&reference.name).await.map_err(undecided)
     }
+}
+
+/// A failure of the server's own, which says nothing about the token.
+fn undecided(status: Status) -> Error {
+    let own = if status.code >= 500 { status } else { Status::internal(status.message) };
+    Error::Undecided(Box::new(own))
 }
 
 /// Whether the object's deletion has been under way for too long to count.
@@ -151,15 +164,18 @@ fn gone(object: &Object, now: i64) -> bool {
 
 #[async_trait]
 impl TokenReviewer for Verifier {
-    async fn review(&self, token: &str, audiences: &[String]) -> Result<(UserInfo, Vec<String>), String> {
+    async fn review(&self, token: &str, audiences: &[String]) -> Result<(UserInfo, Vec<String>), Error> {
         let now = component::clock::now().as_second();
         // Upstream asks several authenticators; the others' answer comes first in the list of errors.
-        let bad = |error: String| format!("[invalid bearer token, {error}]");
-        let claims = self.claims(token).map_err(bad)?.ok_or("invalid bearer token")?;
+        let bad = |error: String| Error::Bad(format!("[invalid bearer token, {error}]"));
+        let claims = self.claims(token).map_err(bad)?.ok_or_else(|| "invalid bearer token".to_owned())?;
         let wanted = if audiences.is_empty() { &self.audiences } else { audiences };
         let common = claims.audiences(wanted).map_err(bad)?;
         claims.check_time(now).map_err(bad)?;
-        self.check_bound(&claims, now).await.map_err(bad)?;
+        self.check_bound(&claims, now).await.map_err(|error| match error {
+            Error::Bad(text) => bad(text),
+            undecided => undecided,
+        })?;
         Ok((claims.user(), common))
     }
 }
@@ -193,6 +209,19 @@ mod tests {
         assert!(verifier.claims(&stranger.sign(&claims).unwrap()).is_err());
         assert!(verifier.claims(&signer.sign(&json!({"iss": "other"})).unwrap()).unwrap().is_none());
         assert!(verifier.claims("nonsense").unwrap().is_none());
+    }
+
+    #[tokio::test]
+    async fn a_token_whose_account_cannot_be_read_is_not_bad() {
+        let (signer, keys) = pair();
+        // Not connected: every read fails.
+        let verifier = Verifier::new(vec!["me".into()], vec!["me".into()], keys, Loopback::default());
+        let now = component::clock::now().as_second();
+        let account = json!({"name": "a", "uid": "u"});
+        let claims = json!({"iss": "me", "aud": ["me"], "exp": now + 60, "kubernetes.io": {"namespace": "n", "serviceaccount": account}});
+        let refused = verifier.review(&signer.sign(&claims).unwrap(), &[]).await.unwrap_err();
+        assert!(matches!(&refused, Error::Undecided(status) if status.code == 503), "{refused}");
+        assert!(matches!(verifier.review("nonsense", &[]).await, Err(Error::Bad(_))));
     }
 
     #[test]

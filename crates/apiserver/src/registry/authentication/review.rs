@@ -8,6 +8,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::{
+    authn,
     loopback::Loopback,
     registry::{Answer, Call, Connect, TokenReviewer, check::At},
     request::{RequestContext, UserInfo},
@@ -30,7 +31,11 @@ impl Connect for Tokens {
         }
         let outcome = match &self.0 {
             Some(reviewer) => reviewer.review(&token, &audiences).await,
-            None => Err("no token authenticator is configured".to_owned()),
+            None => Err(authn::Error::Bad("no token authenticator is configured".to_owned())),
+        };
+        let outcome = match outcome {
+            Err(authn::Error::Undecided(status)) => return Err(*status),
+            outcome => outcome.map_err(|error| error.to_string()),
         };
         review.0.insert("status".into(), status(outcome));
         Ok(Answer::Object(StatusCode::CREATED, review))
