@@ -93,10 +93,9 @@ impl Pods {
         }
     }
 
-    /// All pods that exist are in `uids`; the others are gone.
-    fn retain(&self, uids: &[String]) {
-        let known: Vec<String> = self.entries.lock().keys().cloned().collect();
-        known.iter().filter(|uid| !uids.contains(uid)).for_each(|uid| self.gone(uid));
+    /// The pods cared for that are not among `uids`.
+    fn others(&self, uids: &[String]) -> Vec<String> {
+        self.entries.lock().keys().filter(|uid| !uids.contains(uid)).cloned().collect()
     }
 }
 
@@ -131,14 +130,16 @@ fn apply(node: &Arc<Node>, event: watcher::Event<Pod>, listed: &mut Vec<String>)
             node.pods.set(node, pod);
         }
         watcher::Event::InitDone => {
-            node.pods.retain(listed);
+            node.pods.others(listed).iter().for_each(|uid| forget(node, uid));
             listed.clear();
             node.pods.listed.store(true, Ordering::Release);
         }
         watcher::Event::Apply(pod) => node.pods.set(node, pod),
-        watcher::Event::Delete(pod) => {
-            node.pods.gone(facts::uid(&pod));
-            node.statuses.forget(facts::uid(&pod));
-        }
+        watcher::Event::Delete(pod) => forget(node, facts::uid(&pod)),
     }
+}
+
+fn forget(node: &Node, uid: &str) {
+    node.pods.gone(uid);
+    node.statuses.forget(uid);
 }

@@ -1,14 +1,15 @@
 //! Carries pod statuses to the API server, the latest one only, and the final delete of a pod that has ended.
 //!
-//! Workers hand over and go on; one task per node writes, and keeps what it could not write for its next turn.
+//! Workers hand over and go on; each pod with something to be written has a turn of its own, which ends when nothing is left.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
     time::Duration,
 };
 
-use futures::{StreamExt, stream};
+use component::backoff::Backoff;
+use futures::{StreamExt, stream::FuturesUnordered};
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use kube::{
     Api, Client,
@@ -16,15 +17,16 @@ use kube::{
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 
 use crate::pod::facts;
 
 /// Writes under way at once.
-const PARALLEL: usize = 4;
-/// Longest time for one write, and the wait after one that failed.
+const PARALLEL: usize = 8;
+/// Longest time for one write.
 const DEADLINE: Duration = Duration::from_secs(30);
-const RETRY: Duration = Duration::from_secs(2);
+/// First and longest wait after a write that failed.
+const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
 
 /// What is to be written for one pod.
 #[derive(Clone)]
@@ -93,16 +95,32 @@ impl Statuses {
 
     /// Writes for ever.
     pub(crate) async fn run(&self, client: &Client) {
+        let (places, mut turns, mut busy) = (Semaphore::new(PARALLEL), FuturesUnordered::new(), BTreeSet::new());
         loop {
-            let work: Vec<(String, Pending)> = self.state.lock().pending.clone().into_iter().collect();
-            if work.is_empty() {
-                self.news.notified().await;
-                continue;
+            let waiting: Vec<String> = self.state.lock().pending.keys().filter(|uid| !busy.contains(*uid)).cloned().collect();
+            for uid in waiting {
+                busy.insert(uid.clone());
+                turns.push(self.turn(client, uid, &places));
             }
-            let done = stream::iter(work).map(|(uid, pending)| async move { self.write(client, &uid, pending).await });
-            let failed = done.buffer_unordered(PARALLEL).filter(|ok| std::future::ready(!ok)).count().await;
-            if failed > 0 {
-                tokio::time::sleep(RETRY.mul_f64(1.0 + rand::random::<f64>() / 2.0)).await;
+            tokio::select! {
+                Some(uid) = turns.next() => drop(busy.remove(&uid)),
+                () = self.news.notified() => {}
+            }
+        }
+    }
+
+    /// Writes for one pod until nothing is left, and returns its uid.
+    async fn turn(&self, client: &Client, uid: String, places: &Semaphore) -> String {
+        let mut backoff = Backoff::new(RETRY.0, RETRY.1);
+        loop {
+            let place = places.acquire().await;
+            let Some(pending) = self.state.lock().pending.get(&uid).cloned() else { return uid };
+            let wrote = self.write(client, &uid, pending).await;
+            drop(place);
+            if wrote {
+                backoff.reset();
+            } else {
+                backoff.wait().await;
             }
         }
     }
@@ -115,7 +133,7 @@ impl Statuses {
                 self.done(uid, &pending);
                 true
             }
-            Ok(Err(kube::Error::Api(status))) if status.code == 404 || status.code == 409 && pending.delete => {
+            Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 409) => {
                 // Gone, or another pod of the same name.
                 self.forget(uid);
                 true

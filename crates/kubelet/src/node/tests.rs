@@ -17,6 +17,11 @@ type Note = (Method, String, Value);
 
 /// A client whose server answers everything with an empty object and passes on what it was asked.
 fn fake_api() -> (Client, mpsc::UnboundedReceiver<Note>) {
+    fake_api_failing("/nothing/")
+}
+
+/// The same, but what is asked about paths that hold `broken` fails.
+fn fake_api_failing(broken: &'static str) -> (Client, mpsc::UnboundedReceiver<Note>) {
     let (notes, asked) = mpsc::unbounded_channel();
     let service = tower::service_fn(move |request: Request<Body>| {
         let notes = notes.clone();
@@ -24,8 +29,13 @@ fn fake_api() -> (Client, mpsc::UnboundedReceiver<Note>) {
             let (head, body) = request.into_parts();
             let body = body.collect().await.map(|b| b.to_bytes()).unwrap_or_default();
             let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
+            let failure = head.uri.path().contains(broken);
             let _ = notes.send((head.method, head.uri.path().to_owned(), body));
-            Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(b"{\"metadata\":{}}"))))
+            let mut response = Response::new(Full::new(Bytes::from_static(b"{\"metadata\":{}}")));
+            if failure {
+                *response.status_mut() = http::StatusCode::SERVICE_UNAVAILABLE;
+            }
+            Ok::<_, Infallible>(response)
         }
     });
     (Client::new(service, "default"), asked)
@@ -127,6 +137,24 @@ async fn a_pod_runs_and_its_object_goes_after_its_containers() {
     assert_eq!(path, "/api/v1/namespaces/shop/pods/web");
     assert_eq!((&body["gracePeriodSeconds"], &body["preconditions"]["uid"]), (&json!(0), &json!("uid-web")));
     assert!(observed::observe(&*node.cri, "uid-web").await.unwrap().sandboxes.is_empty());
+}
+
+#[tokio::test]
+async fn one_pods_failing_writes_do_not_delay_the_others() {
+    let (client, mut asked) = fake_api_failing("/pods/broken/");
+    let node = hollow_node(1, &client);
+    let phase = |phase: &str| k8s_openapi::api::core::v1::PodStatus { phase: Some(phase.into()), ..Default::default() };
+    node.statuses.set(&pod("broken", json!({})), &phase("Running"));
+    find(&mut asked, |(_, path, _)| path.contains("/broken/").then_some(())).await;
+    // Each is written at once, where a common back-off would let them wait a second and more.
+    let began = std::time::Instant::now();
+    for number in 0..20 {
+        let name = format!("p{number}");
+        node.statuses.set(&pod(&name, json!({})), &phase("Running"));
+        find(&mut asked, |(_, path, _)| path.contains(&format!("/{name}/")).then_some(())).await;
+    }
+    assert!(began.elapsed() < Duration::from_secs(5));
+    assert!(node.statuses.written("uid-broken").is_none());
 }
 
 #[tokio::test(flavor = "multi_thread")]
