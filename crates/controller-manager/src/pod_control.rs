@@ -10,7 +10,7 @@ use k8s_openapi::{
 };
 use kube::{
     Api, Client, Resource,
-    api::{DeleteParams, ObjectMeta, PostParams},
+    api::{DeleteParams, ObjectMeta, PostParams, Preconditions},
 };
 
 use crate::{context::Context, owner};
@@ -113,11 +113,13 @@ impl PodControl {
     {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
         let name = pod.metadata.name.as_deref().unwrap_or_default();
-        let result = pods.delete(name, &DeleteParams::default()).await;
+        let preconditions = Preconditions { uid: pod.metadata.uid.clone(), ..Preconditions::default() };
+        let result = pods.delete(name, &DeleteParams::default().preconditions(preconditions)).await;
         let about = owner.object_ref(&());
         match &result {
             Ok(_) => self.recorder.normal(&about, "SuccessfulDelete", format!("Deleted pod: {name}")),
-            Err(error) if retry::is_not_found(error) => {}
+            // Gone, or another pod has its name by now.
+            Err(error) if retry::is_not_found(error) || retry::is_conflict(error) => {}
             Err(error) => self.recorder.warning(&about, "FailedDelete", format!("Error deleting: {}", message(error))),
         }
         result.map(drop)

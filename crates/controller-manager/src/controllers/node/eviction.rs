@@ -103,20 +103,41 @@ impl Controller {
                 Ok(Outcome::Done)
             }
             Verdict::GoAfter(delay) => {
-                let now = Instant::now();
-                let since = *self.since.lock().entry(uid.clone()).or_insert(now);
-                let left = delay.saturating_sub(now.duration_since(since));
-                if !left.is_zero() {
+                let waited = self.waited(&uid, Instant::now());
+                if let Some(left) = left(delay, waited) {
                     return Ok(Outcome::After(left));
                 }
-                self.evict(&pod, &key).await?;
-                self.since.lock().remove(&uid);
-                Ok(Outcome::Done)
+                let settled = self.settle(&pod, &key, waited).await;
+                if settled.as_ref().is_err_and(is_unanswered) {
+                    // While nobody could be asked, nobody could have taken the taint away either.
+                    self.since.lock().insert(uid, Instant::now());
+                }
+                Ok(settled?)
             }
         }
     }
 
-    async fn evict(&self, pod: &Pod, key: &Key) -> anyhow::Result<()> {
+    /// How long the pod has stood on a tainted node.
+    fn waited(&self, uid: &str, now: Instant) -> Duration {
+        now.duration_since(*self.since.lock().entry(uid.to_owned()).or_insert(now))
+    }
+
+    /// Evicts a pod whose time is over, unless its node as the API server has it says otherwise: the cache may lag behind.
+    async fn settle(&self, pod: &Pod, key: &Key, waited: Duration) -> kube::Result<Outcome> {
+        let nodes: Api<Node> = Api::all(self.context.client.clone());
+        let name = node_of(pod).pop().unwrap_or_default();
+        // Without its node a pod is the pod garbage collector's.
+        let Some(node) = retry::optional(nodes.get(&name).await)? else { return Ok(Outcome::Done) };
+        let Verdict::GoAfter(delay) = plan(&no_execute(&node), tolerations(pod)) else { return Ok(Outcome::Done) };
+        if let Some(left) = left(delay, waited) {
+            return Ok(Outcome::After(left));
+        }
+        self.evict(pod, key).await?;
+        self.since.lock().remove(pod.metadata.uid.as_deref().unwrap_or_default());
+        Ok(Outcome::Done)
+    }
+
+    async fn evict(&self, pod: &Pod, key: &Key) -> kube::Result<()> {
         let message = format!("Marking for deletion Pod {key}");
         self.context.recorder.normal(&pod.object_ref(&()), "TaintManagerEviction", message);
         let api: Api<Pod> = Api::namespaced(self.context.client.clone(), &key.namespace);
@@ -138,6 +159,16 @@ impl Controller {
 fn no_execute(node: &Node) -> Vec<Taint> {
     let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
     taints.filter(|taint| taint.effect == NO_EXECUTE).cloned().collect()
+}
+
+/// Whether the call failed for lack of an answer, and not by one.
+fn is_unanswered(error: &kube::Error) -> bool {
+    !matches!(error, kube::Error::Api(status) if status.code < 500)
+}
+
+/// What is left of `delay`.
+fn left(delay: Duration, waited: Duration) -> Option<Duration> {
+    delay.checked_sub(waited).filter(|left| !left.is_zero())
 }
 
 fn tolerations(pod: &Pod) -> &[Toleration] {

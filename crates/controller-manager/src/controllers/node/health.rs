@@ -32,7 +32,10 @@ pub(super) struct Patience {
 #[derive(Clone, Debug)]
 struct Seen {
     sign_of_life: Instant,
+    /// Version of the lease in the cache.
     lease: Option<String>,
+    /// Version of the lease when the API server was last asked.
+    asked: Option<String>,
     heartbeat: Option<Timestamp>,
 }
 
@@ -50,14 +53,25 @@ impl Health {
         // Any change of the lease object is a renewal; its times are not read.
         let lease = lease.and_then(|lease| lease.metadata.resource_version.clone());
         let heartbeat = ready.and_then(|ready| ready.last_heartbeat_time.as_ref()).map(|time| time.0);
-        let silent = Seen { sign_of_life: now, lease: lease.clone(), heartbeat };
+        let silent = Seen { sign_of_life: now, lease: lease.clone(), asked: None, heartbeat };
         let seen = self.nodes.entry(name).or_insert(silent);
-        if (lease.is_some() && lease != seen.lease) || (heartbeat.is_some() && heartbeat != seen.heartbeat && is_reported(ready)) {
+        let renewed = lease.is_some() && lease != seen.lease && lease != seen.asked;
+        if renewed || (heartbeat.is_some() && heartbeat != seen.heartbeat && is_reported(ready)) {
             seen.sign_of_life = now;
         }
         (seen.lease, seen.heartbeat) = (lease, heartbeat);
         let allowed = if ready.is_some() { patience.running } else { patience.starting };
         now.duration_since(seen.sign_of_life) > allowed
+    }
+
+    /// Takes in a node's lease as the API server has it, which the cache may lag behind after an outage.
+    pub(super) fn ask(&mut self, node: &str, lease: &Lease, now: Instant) {
+        let Some(seen) = self.nodes.get_mut(node) else { return };
+        let lease = lease.metadata.resource_version.clone();
+        if lease.is_some() && lease != seen.asked && lease != seen.lease {
+            seen.sign_of_life = now;
+        }
+        seen.asked = lease;
     }
 
     /// Gives every node its full patience anew: for a while nobody could report, or nobody could be heard.
@@ -151,6 +165,19 @@ mod tests {
         assert!(!health.observe(&node(OLD), Some(&lease("1")), PATIENCE, start + Duration::from_secs(50)));
         assert!(health.observe(&node(OLD), Some(&lease("1")), PATIENCE, start + Duration::from_secs(51)));
         assert!(!health.observe(&node("2030-01-01T00:00:00Z"), Some(&lease("1")), PATIENCE, start + Duration::from_secs(52)));
+    }
+
+    #[test]
+    fn a_renewal_that_the_cache_has_not_seen_counts_once() {
+        let (mut health, start) = (Health::default(), Instant::now());
+        let at = |seconds| start + Duration::from_secs(seconds);
+        health.observe(&node(OLD), Some(&lease("1")), PATIENCE, start);
+        assert!(health.observe(&node(OLD), Some(&lease("1")), PATIENCE, at(51)));
+        health.ask("n", &lease("5"), at(51));
+        assert!(!health.observe(&node(OLD), Some(&lease("1")), PATIENCE, at(51)));
+        // Neither asking again nor the cache catching up is news of the node.
+        health.ask("n", &lease("5"), at(90));
+        assert!(health.observe(&node(OLD), Some(&lease("5")), PATIENCE, at(102)));
     }
 
     #[test]

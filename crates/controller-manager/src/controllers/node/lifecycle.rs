@@ -106,7 +106,7 @@ impl Controller {
     }
 
     /// Whether silence of nodes means anything: not while the API server cannot be asked, nor right after, as nodes could
-    /// not report to it either.
+    /// not report to it either. Takes in what it answers: this controller's own cache may be the one that is silent.
     async fn can_hear(&self, nodes: &[Arc<Node>]) -> bool {
         let news = nodes.iter().filter(|node| self.is_silent(node) && health::unknown(node, component::clock::now()).is_some());
         if news.count() == 0 {
@@ -126,7 +126,12 @@ impl Controller {
                 state.health.forgive(Instant::now());
                 false
             }
-            Ok(_) => true,
+            Ok(listed) => {
+                for lease in &listed.items {
+                    state.health.ask(lease.metadata.name.as_deref().unwrap_or_default(), lease, Instant::now());
+                }
+                true
+            }
         }
     }
 
