@@ -130,6 +130,7 @@ fn assemble(
         rules: trust.rules,
         issuer: trust.issuer,
         reviewer: trust.reviewer,
+        local: config.bind_address.is_loopback(),
         kubelet: Some(Arc::new(KubeletClient::from_config(config).context("set up the client for kubelets")?)),
     };
     let hub = Hub::new(backend, &config.etcd_prefix, &wiring, trust.admission, loopback);

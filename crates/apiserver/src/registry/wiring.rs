@@ -32,6 +32,8 @@ pub(crate) struct Wiring {
     pub(crate) issuer: Option<Arc<dyn TokenIssuer>>,
     /// Checks tokens for `tokenreviews`.
     pub(crate) reviewer: Option<Arc<dyn TokenReviewer>>,
+    /// Whether the server listens on a loopback address only: then pods and services may have loopback addresses too.
+    pub(crate) local: bool,
     /// Reaches kubelets for logs.
     pub(crate) kubelet: Option<Arc<dyn Kubelet>>,
 }
@@ -47,6 +49,7 @@ impl Default for Wiring {
             rules: None,
             issuer: None,
             reviewer: None,
+            local: false,
             kubelet: None,
         }
     }

@@ -42,6 +42,6 @@ pub(crate) fn table(wiring: &Wiring) -> Vec<Resource> {
         namespaced("", "v1", "ResourceQuota", "resourcequotas").short(&["quota"]).status().strategy(resourcequota::ResourceQuota).returns_deleted(),
         namespaced("", "v1", "Secret", "secrets").strategy(secret::Secret),
         serviceaccount::resource(wiring),
-        namespaced("", "v1", "Service", "services").short(&["svc"]).category("all").stored_under("services/specs").status().strategy(service::Service::new(wiring)).sub(proxy::of_services()).returns_deleted(),
+        namespaced("", "v1", "Service", "services").short(&["svc"]).category("all").stored_under("services/specs").status().strategy(service::Service::new(wiring)).sub(proxy::of_services(wiring.local)).returns_deleted(),
     ]
 }

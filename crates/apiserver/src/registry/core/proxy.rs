@@ -1,6 +1,10 @@
 //! `proxy` of pods, services and nodes: plain HTTP to what runs behind them.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
 
 use apimachinery::{Object, gvk::GroupResource, status::Status};
 use async_trait::async_trait;
@@ -28,24 +32,26 @@ enum Target {
 struct Proxy {
     target: Target,
     kubelet: Option<Arc<dyn Kubelet>>,
+    /// Whether loopback addresses may be asked.
+    local: bool,
 }
 
 const VERBS: &[&str] = &["create", "delete", "get", "patch", "update"];
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// The `proxy` subresource of pods.
-pub(crate) fn of_pods() -> Subresource {
-    Subresource::call("proxy", VERBS, ("", "v1", "PodProxyOptions"), Proxy { target: Target::Pod, kubelet: None })
+/// The `proxy` subresource of pods; `local`: also of those with a loopback address.
+pub(crate) fn of_pods(local: bool) -> Subresource {
+    Subresource::call("proxy", VERBS, ("", "v1", "PodProxyOptions"), Proxy { target: Target::Pod, kubelet: None, local })
 }
 
-/// The `proxy` subresource of services.
-pub(crate) fn of_services() -> Subresource {
-    Subresource::call("proxy", VERBS, ("", "v1", "ServiceProxyOptions"), Proxy { target: Target::Service, kubelet: None })
+/// The `proxy` subresource of services; `local` as for pods.
+pub(crate) fn of_services(local: bool) -> Subresource {
+    Subresource::call("proxy", VERBS, ("", "v1", "ServiceProxyOptions"), Proxy { target: Target::Service, kubelet: None, local })
 }
 
 /// The `proxy` subresource of nodes, which leads to their kubelets.
 pub(crate) fn of_nodes(kubelet: Option<Arc<dyn Kubelet>>) -> Subresource {
-    Subresource::call("proxy", VERBS, ("", "v1", "NodeProxyOptions"), Proxy { target: Target::Node, kubelet })
+    Subresource::call("proxy", VERBS, ("", "v1", "NodeProxyOptions"), Proxy { target: Target::Node, kubelet, local: false })
 }
 
 #[async_trait]
@@ -68,7 +74,8 @@ impl Connect for Proxy {
         if name.scheme == "https" {
             return Err(Status::bad_request("proxying to https is not supported"));
         }
-        let response = send(&host, port, forward::request(&mut call, &path)?).await?;
+        let address = SocketAddr::new(proxyable(&host, self.local)?, port);
+        let response = send(address, forward::request(&mut call, &path)?).await?;
         Ok(Answer::Raw(forward::answer(&mut call, response)))
     }
 
@@ -94,6 +101,20 @@ impl<'a> Name<'a> {
             _ => Err(Status::bad_request(format!("invalid service request {text:?}"))),
         }
     }
+}
+
+/// The address, if it is one of the cluster's network and not of the server's own machine: who may write a pod's status must
+/// not reach through the proxy what listens only there. Upstream: `IsProxyableIP`. Errors: 400.
+fn proxyable(host: &str, local: bool) -> Result<IpAddr, Status> {
+    let refused = || Status::bad_request("address not allowed");
+    let address = host.parse::<IpAddr>().map_err(|_| refused())?.to_canonical();
+    let link_local = match address {
+        IpAddr::V4(v4) => v4.is_link_local() || v4.octets()[..3] == [224, 0, 0],
+        // Unicast, and multicast of interface or link scope.
+        IpAddr::V6(v6) => v6.is_unicast_link_local() || (v6.is_multicast() && matches!(v6.octets()[1] & 0xf, 1 | 2)),
+    };
+    let own = (address.is_loopback() && !local) || address.is_unspecified() || link_local;
+    if own { Err(refused()) } else { Ok(address) }
 }
 
 fn pod_address(pod: &Object, port: &str) -> Result<(String, u16), Status> {
@@ -137,11 +158,11 @@ fn ready_endpoint(slice: &Object, port: &str) -> Option<(String, u16)> {
     Some((address.to_owned(), u16::try_from(number).ok()?))
 }
 
-async fn send(host: &str, port: u16, mut request: Request<Body>) -> Result<Response<Body>, Status> {
+async fn send(address: SocketAddr, mut request: Request<Body>) -> Result<Response<Body>, Status> {
     let failed = |error: String| Status::service_unavailable(format!("error trying to reach service: {error}"));
-    let dial = tokio::time::timeout(CONNECT, TcpStream::connect((host, port))).await;
-    let stream = dial.map_err(|_| failed(format!("dial tcp {host}:{port}: i/o timeout")))?;
-    let stream = stream.map_err(|error| failed(format!("dial tcp {host}:{port}: {error}")))?;
+    let dial = tokio::time::timeout(CONNECT, TcpStream::connect(address)).await;
+    let stream = dial.map_err(|_| failed(format!("dial tcp {address}: i/o timeout")))?;
+    let stream = stream.map_err(|error| failed(format!("dial tcp {address}: {error}")))?;
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| failed(error.to_string()))?;
     tokio::spawn(async move {
@@ -149,7 +170,7 @@ async fn send(host: &str, port: u16, mut request: Request<Body>) -> Result<Respo
             tracing::debug!(%error, "a proxied connection ended");
         }
     });
-    let authority = format!("{host}:{port}").parse().map_err(Status::internal)?;
+    let authority = address.to_string().parse().map_err(Status::internal)?;
     request.headers_mut().insert(header::HOST, authority);
     let response = sender.send_request(request).await.map_err(|error| failed(error.to_string()))?;
     Ok(response.map(Body::new))
@@ -168,6 +189,17 @@ mod tests {
         assert_eq!(parse("x:http").unwrap(), ["", "x", "http"]);
         assert_eq!(parse("https:x:443").unwrap(), ["https", "x", "443"]);
         assert!(parse("a:b:c:d").is_err());
+    }
+
+    #[test]
+    fn the_servers_own_machine_is_no_target() {
+        for own in ["127.0.0.1", "::1", "::ffff:127.0.0.1", "169.254.169.254", "fe80::1", "224.0.0.1", "ff02::1", "0.0.0.0", "::", "localhost"] {
+            let refused = proxyable(own, false).unwrap_err();
+            assert_eq!((refused.code, &*refused.message), (400, "address not allowed"), "{own}");
+        }
+        assert!(proxyable("10.0.0.1", false).is_ok() && proxyable("fd00::1", false).is_ok());
+        // Everything is on one machine.
+        assert!(proxyable("127.64.0.9", true).is_ok() && proxyable("169.254.169.254", true).is_err());
     }
 
     #[test]

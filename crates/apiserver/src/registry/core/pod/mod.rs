@@ -50,7 +50,7 @@ pub(crate) fn resource(wiring: &Wiring) -> Resource {
         .sub(Subresource::call("eviction", &["create"], ("policy", "v1", "Eviction"), eviction::Evict))
         .sub(Subresource::view("ephemeralcontainers", views::EphemeralContainers))
         .sub(Subresource::view("resize", views::Resize))
-        .sub(proxy::of_pods())
+        .sub(proxy::of_pods(wiring.local))
         .sub(stream("exec", stream::Kind::Exec, "PodExecOptions"))
         .sub(stream("attach", stream::Kind::Attach, "PodAttachOptions"))
         .sub(stream("portforward", stream::Kind::PortForward, "PodPortForwardOptions"))
