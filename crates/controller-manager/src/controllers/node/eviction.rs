@@ -200,6 +200,9 @@ fn plan(taints: &[Taint], tolerations: &[Toleration]) -> Verdict {
 }
 
 #[cfg(test)]
+mod live_tests;
+
+#[cfg(test)]
 mod tests {
     use std::time::Duration;
 
