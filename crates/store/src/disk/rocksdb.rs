@@ -16,11 +16,13 @@ use rocksdb::{
 use super::{Batch, Column, Cursor, Database, Error, Read, Result, Write};
 
 /// Blocks of both databases, in bytes; the part of the data that is read over and over is small.
-const BLOCK_CACHE: usize = 32 << 20;
+const BLOCK_CACHE: usize = 16 << 20;
 /// A table in memory is flushed at this size.
-const WRITE_BUFFER: usize = 8 << 20;
+const WRITE_BUFFER: usize = 4 << 20;
+/// A table in memory grows by this; each column has one, most of them nearly empty.
+const ARENA_BLOCK: usize = 256 << 10;
 /// All tables in memory of one database together.
-const WRITE_BUFFERS: usize = 24 << 20;
+const WRITE_BUFFERS: usize = 12 << 20;
 /// Write-ahead log kept at most before the oldest table is flushed.
 const MAX_WAL: u64 = 64 << 20;
 
@@ -148,6 +150,7 @@ fn family(shared: &Shared) -> Options {
     let mut options = Options::default();
     options.set_block_based_table_factory(&blocks);
     options.set_write_buffer_size(WRITE_BUFFER);
+    options.set_arena_block_size(ARENA_BLOCK);
     options.set_compression_type(DBCompressionType::Lz4);
     options
 }
