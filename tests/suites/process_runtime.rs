@@ -28,3 +28,26 @@ fn a_command_runs_and_its_end_and_words_are_told() {
     });
     assert_eq!(cluster.kubectl(&["logs", "talker"]).ok(), "hello from talker\n");
 }
+
+const TICKER: &str = r#"
+apiVersion: v1
+kind: Pod
+metadata: {name: ticker}
+spec:
+  restartPolicy: Never
+  containers:
+  - name: ticker
+    image: none
+    command: [/bin/sh, -c, "for i in 1 2 3; do echo tick $i; sleep 0.3; done"]
+"#;
+
+#[test]
+fn logs_are_followed_to_the_containers_end() {
+    let cluster = Cluster::up(&["--runtime", "process"]);
+    cluster.wait_for_nodes();
+    eventually("the default service account exists", || cluster.get(&["serviceaccount", "default"]).is_some());
+    cluster.apply(TICKER);
+    eventually("the container has started", || cluster.kubectl(&["logs", "ticker"]).out.contains("tick 1"));
+    assert_eq!(cluster.kubectl(&["logs", "-f", "ticker"]).ok(), "tick 1\ntick 2\ntick 3\n");
+    assert_eq!(cluster.kubectl(&["logs", "ticker", "--tail=1"]).ok(), "tick 3\n");
+}
