@@ -3,27 +3,15 @@
 use std::path::Path;
 
 /// The services; what they import comes along.
-const FILES: [&str; 8] = [
-    "auth.proto",
-    "cluster.proto",
-    "election.proto",
-    "kv.proto",
-    "lease.proto",
-    "lock.proto",
-    "maintenance.proto",
-    "watch.proto",
-];
+const FILES: [&str; 8] =
+    ["auth.proto", "cluster.proto", "election.proto", "kv.proto", "lease.proto", "lock.proto", "maintenance.proto", "watch.proto"];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let dir = Path::new(&std::env::var("CARGO_MANIFEST_DIR")?).join("../../proto/etcd/v3");
     println!("cargo::rerun-if-changed={}", dir.display());
     let server = std::env::var_os("CARGO_FEATURE_SERVER").is_some();
     let client = std::env::var_os("CARGO_FEATURE_CLIENT").is_some();
-    tonic_prost_build::configure()
-        .build_server(server)
-        .build_client(client)
-        .bytes(".")
-        .compile_fds(protox::compile(FILES, [&dir])?)?;
+    tonic_prost_build::configure().build_server(server).build_client(client).bytes(".").compile_fds(protox::compile(FILES, [&dir])?)?;
     if server {
         encoded_watch();
     }

@@ -7,8 +7,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     let file = root.join("raft/v1/raft.proto");
     println!("cargo:rerun-if-changed={}", file.display());
     let descriptors = protox::compile([file], [root])?;
-    tonic_prost_build::configure()
-        .bytes(".raft.v1")
-        .compile_fds(descriptors)?;
+    tonic_prost_build::configure().bytes(".raft.v1").compile_fds(descriptors)?;
     Ok(())
 }

@@ -42,7 +42,13 @@ const WORDS: &[Word] = &[
         rule: "only the store's services and the API server's etcd storage speak etcd",
         word: "etcd::",
         within: CRATES,
-        except: &["crates/etcd/", "crates/store/src/rpc/", "crates/store/tests/", "crates/apiserver/src/storage/etcd/", "crates/apiserver/tests/"],
+        except: &[
+            "crates/etcd/",
+            "crates/store/src/rpc/",
+            "crates/store/tests/",
+            "crates/apiserver/src/storage/etcd/",
+            "crates/apiserver/tests/",
+        ],
     },
     Word { rule: "only disk/ names rocksdb", word: "rocksdb::", within: CRATES, except: &["crates/store/src/disk/"] },
     Word { rule: "only raft/ names openraft", word: "openraft::", within: CRATES, except: &["crates/store/src/raft/"] },
@@ -82,7 +88,9 @@ fn no_crate_depends_on_what_it_must_not_know() {
             never.push("etcd");
         }
         never.extend(NEVER.iter().filter(|(name, _)| name == package).flat_map(|(_, words)| words.iter()));
-        broken.extend(never.into_iter().filter(|name| known.contains(*name)).map(|name| format!("crates/{package}/Cargo.toml: {package} -> {name}")));
+        broken.extend(
+            never.into_iter().filter(|name| known.contains(*name)).map(|name| format!("crates/{package}/Cargo.toml: {package} -> {name}")),
+        );
     }
     assert!(broken.is_empty(), "arrows that must not be:\n{}", broken.join("\n"));
 }

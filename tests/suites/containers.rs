@@ -10,7 +10,8 @@ const EXAMPLE: &str = include_str!("../../deploy/examples/storefront-api.yaml");
 
 /// Whether `quarterdeck up` would choose containerd here.
 fn possible() -> bool {
-    let namespaces = || std::process::Command::new("unshare").args(["--mount", "--net", "true"]).status().is_ok_and(|status| status.success());
+    let namespaces =
+        || std::process::Command::new("unshare").args(["--mount", "--net", "true"]).status().is_ok_and(|status| status.success());
     let possible = nix::unistd::geteuid().is_root() && has("containerd") && has("runc") && namespaces();
     if !possible {
         eprintln!("skipped: real containers need root that may make namespaces, containerd and runc");

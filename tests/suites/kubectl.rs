@@ -56,7 +56,10 @@ fn a_deployment_travels_the_whole_chain_and_kubectl_shows_it() {
 
 fn shows_tables(cluster: &Cluster) {
     let table = cluster.kubectl(&["get", "deploy,rs,pod", "-o", "wide"]).ok();
-    contains_all(&table, &["deployment.apps/web", "3/3", "replicaset.apps/web-", "pod/web-", "Running", "node-", "NOMINATED NODE", "web:1"]);
+    contains_all(
+        &table,
+        &["deployment.apps/web", "3/3", "replicaset.apps/web-", "pod/web-", "Running", "node-", "NOMINATED NODE", "web:1"],
+    );
     let yaml = cluster.kubectl(&["get", "pod", "-l", "app=web", "-o", "yaml"]).ok();
     contains_all(&yaml, &["kube-api-access-", "phase: Running", "nodeName: node-", "node.kubernetes.io/not-ready"]);
     let events = cluster.kubectl(&["get", "events", "--sort-by=.metadata.creationTimestamp"]).ok();
@@ -70,7 +73,10 @@ fn describes(cluster: &Cluster) {
     let pod = cluster.kubectl(&["get", "pod", "-l", "app=web", "-o", "name"]).ok();
     let pod = cluster.kubectl(&["describe", pod.lines().next().unwrap()]).ok();
     contains_all(&pod, &["Successfully assigned default/web-", "Ready", "QoS Class:", "Started"]);
-    contains_all(&cluster.kubectl(&["describe", "node", "node-1"]).ok(), &["KubeletReady", "Allocatable:", "Lease:", "Non-terminated Pods:"]);
+    contains_all(
+        &cluster.kubectl(&["describe", "node", "node-1"]).ok(),
+        &["KubeletReady", "Allocatable:", "Lease:", "Non-terminated Pods:"],
+    );
 }
 
 fn endpoints_follow_pods(cluster: &Cluster) {
@@ -129,10 +135,16 @@ fn edits_labels_annotates_patches(cluster: &Cluster) {
     std::fs::set_permissions(&edited, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let editor = edited.to_str().unwrap();
     let kubeconfig = cluster.kubeconfig();
-    tests::run(std::process::Command::new("kubectl").env("KUBE_EDITOR", editor).env("KUBECONFIG", kubeconfig).args(["edit", "deployment/web"])).ok();
+    tests::run(
+        std::process::Command::new("kubectl").env("KUBE_EDITOR", editor).env("KUBECONFIG", kubeconfig).args(["edit", "deployment/web"]),
+    )
+    .ok();
     std::fs::remove_file(&edited).unwrap();
     let deployment = cluster.get(&["deployment", "web"]).unwrap();
-    assert_eq!((&deployment["metadata"]["labels"]["tier"], &deployment["metadata"]["annotations"]["note"]), (&json!("back"), &json!("edited")));
+    assert_eq!(
+        (&deployment["metadata"]["labels"]["tier"], &deployment["metadata"]["annotations"]["note"]),
+        (&json!("back"), &json!("edited"))
+    );
     assert_eq!(deployment["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"], "1");
     cluster.kubectl(&["wait", "--for=condition=Available", "deployment/web", "--timeout=60s"]).ok();
 }
@@ -161,7 +173,8 @@ fn a_namespace_takes_its_content_along() {
     let cluster = Cluster::up(&["--runtime", "hollow"]);
     cluster.kubectl(&["create", "namespace", "shop"]).ok();
     eventually("service account and root CA are there", || {
-        cluster.get(&["serviceaccount", "default", "-n", "shop"]).is_some() && cluster.get(&["configmap", "kube-root-ca.crt", "-n", "shop"]).is_some()
+        cluster.get(&["serviceaccount", "default", "-n", "shop"]).is_some()
+            && cluster.get(&["configmap", "kube-root-ca.crt", "-n", "shop"]).is_some()
     });
     cluster.kubectl(&["create", "configmap", "c", "-n", "shop", "--from-literal=a=b"]).ok();
     cluster.kubectl(&["delete", "namespace", "shop", "--timeout=60s"]).ok();

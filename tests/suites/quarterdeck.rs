@@ -97,10 +97,14 @@ fn an_occupied_port_is_named() {
     let directory = tempfile::tempdir().unwrap();
     let url = format!("http://{address}");
     let peers = "http://127.0.0.1:0";
-    let output = run(Command::new(binary("store"))
-        .arg("--data-dir")
-        .arg(directory.path())
-        .args(["--listen-client-urls", &url, "--advertise-client-urls", &url, "--listen-peer-urls", peers]));
+    let output = run(Command::new(binary("store")).arg("--data-dir").arg(directory.path()).args([
+        "--listen-client-urls",
+        &url,
+        "--advertise-client-urls",
+        &url,
+        "--listen-peer-urls",
+        peers,
+    ]));
     assert!(output.code != 0 && output.err.contains(&address.to_string()) && output.err.to_lowercase().contains("in use"), "{output:?}");
 }
 
@@ -112,7 +116,8 @@ fn a_corrupt_data_directory_is_named() {
     let mut damaged = 0;
     damage(&data, &mut damaged);
     assert!(damaged > 0, "nothing to damage in {}", data.display());
-    let output = run(Command::new(binary("quarterdeck")).args(["up", "--components", "store,apiserver", "--data-dir"]).arg(cluster.directory()));
+    let output =
+        run(Command::new(binary("quarterdeck")).args(["up", "--components", "store,apiserver", "--data-dir"]).arg(cluster.directory()));
     assert!(output.code == 1 && output.err.contains("store-1"), "{output:?}");
 }
 

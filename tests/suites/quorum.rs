@@ -1,8 +1,8 @@
 //! Members of the store die by kill -9 while a client writes.
 #![allow(clippy::unwrap_used)]
 
-use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -90,7 +90,9 @@ fn survives_the_loss_of(which: impl Fn(&Cluster) -> &'static str) {
     let cluster = Cluster::up(&["--store-members", "3", "--components", "store,apiserver"]);
     let victim = which(&cluster);
     let writer = Writer::start(endpoints(&cluster), pki(&cluster));
-    within(Duration::from_secs(20), "the client writes", || if put(&endpoints(&cluster), &pki(&cluster), "/warm", PAUSE) { Ok(()) } else { Err(String::new()) });
+    within(Duration::from_secs(20), "the client writes", || {
+        if put(&endpoints(&cluster), &pki(&cluster), "/warm", PAUSE) { Ok(()) } else { Err(String::new()) }
+    });
     cluster.signal(victim, Signal::SIGKILL);
     let survivors: Vec<_> = MEMBERS.into_iter().filter(|member| *member != victim).collect();
     within(Duration::from_secs(20), "the survivors go on", || {

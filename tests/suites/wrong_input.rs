@@ -25,7 +25,10 @@ fn manifests_that_are_wrong_are_refused_by_field() {
     let apply = |text: &str| cluster.kubectl_with_input(&["apply", "-f", "-"], text);
     let create = |text: &str| cluster.kubectl_with_input(&["create", "--validate=false", "-f", "-"], text);
     refused(&apply("a: [b"), &["error parsing"]);
-    refused(&apply(r#"{"apiVersion":"apps/v1","kind":"Deploymint","metadata":{"name":"x"}}"#), &["no matches for kind \"Deploymint\" in version \"apps/v1\""]);
+    refused(
+        &apply(r#"{"apiVersion":"apps/v1","kind":"Deploymint","metadata":{"name":"x"}}"#),
+        &["no matches for kind \"Deploymint\" in version \"apps/v1\""],
+    );
     refused(&create(&deployment("Not_A_Name", 1, MATCHING)), &["metadata.name: Invalid value: \"Not_A_Name\"", "RFC 1123"]);
     refused(&create(&deployment("x", 1, "")), &["spec.selector: Required value"]);
     refused(&create(&deployment("x", 1, r#""selector":{"matchLabels":{"app":"b"}},"#)), &["`selector` does not match template `labels`"]);

@@ -25,11 +25,7 @@ impl Path {
     #[must_use]
     pub fn child(&self, name: impl AsRef<str>) -> Self {
         let name = name.as_ref();
-        if self.0.is_empty() {
-            Self(name.into())
-        } else {
-            Self(format!("{}.{name}", self.0))
-        }
+        if self.0.is_empty() { Self(name.into()) } else { Self(format!("{}.{name}", self.0)) }
     }
 
     /// The list item `index` below this field.
@@ -125,10 +121,7 @@ impl ErrorKind {
     }
 
     fn shows_value(self) -> bool {
-        !matches!(
-            self,
-            Self::Required | Self::Forbidden | Self::TooLong | Self::Internal
-        )
+        !matches!(self, Self::Required | Self::Forbidden | Self::TooLong | Self::Internal)
     }
 }
 
@@ -152,19 +145,8 @@ pub type ErrorList = Vec<Error>;
 
 impl Error {
     /// An error from its parts.
-    pub fn new(
-        kind: ErrorKind,
-        field: &Path,
-        value: Option<Value>,
-        detail: impl Into<String>,
-    ) -> Self {
-        Self {
-            kind,
-            field: field.clone(),
-            value,
-            detail: detail.into(),
-            origin: "",
-        }
+    pub fn new(kind: ErrorKind, field: &Path, value: Option<Value>, detail: impl Into<String>) -> Self {
+        Self { kind, field: field.clone(), value, detail: detail.into(), origin: "" }
     }
 
     /// The field names something that does not exist.
@@ -188,16 +170,8 @@ impl Error {
     }
 
     /// A value is none of `valid`; they are listed in the given order.
-    pub fn not_supported<S: AsRef<str>>(
-        field: &Path,
-        value: impl Into<Value>,
-        valid: &[S],
-    ) -> Self {
-        let detail = if valid.is_empty() {
-            String::new()
-        } else {
-            format!("supported values: {}", go::quote_all(valid))
-        };
+    pub fn not_supported<S: AsRef<str>>(field: &Path, value: impl Into<Value>, valid: &[S]) -> Self {
+        let detail = if valid.is_empty() { String::new() } else { format!("supported values: {}", go::quote_all(valid)) };
         Self::new(ErrorKind::NotSupported, field, Some(value.into()), detail)
     }
 
@@ -208,12 +182,7 @@ impl Error {
 
     /// A text longer than `max` bytes; the text itself is not shown.
     pub fn too_long(field: &Path, _value: impl Into<Value>, max: usize) -> Self {
-        Self::new(
-            ErrorKind::TooLong,
-            field,
-            None,
-            format!("may not be more than {max} {}", plural(max, "byte")),
-        )
+        Self::new(ErrorKind::TooLong, field, None, format!("may not be more than {max} {}", plural(max, "byte")))
     }
 
     /// A list or map of `count` items where `max` are allowed.
@@ -248,11 +217,7 @@ impl Error {
 }
 
 fn plural(count: usize, word: &str) -> String {
-    if count == 1 {
-        word.into()
-    } else {
-        format!("{word}s")
-    }
+    if count == 1 { word.into() } else { format!("{word}s") }
 }
 
 fn shown(value: &Value) -> String {
@@ -292,11 +257,7 @@ mod tests {
 
     #[test]
     fn paths_print_children_items_and_keys() {
-        let path = Path::new("spec")
-            .child("containers")
-            .index(0)
-            .child("resources")
-            .key("cpu");
+        let path = Path::new("spec").child("containers").index(0).child("resources").key("cpu");
         assert_eq!(path.to_string(), "spec.containers[0].resources[cpu]");
         assert_eq!(Path::root().to_string(), "<nil>");
     }
@@ -308,32 +269,14 @@ mod tests {
             (Error::required(&at, ""), "a: Required value"),
             (Error::required(&at, "need"), "a: Required value: need"),
             (Error::invalid(&at, -1, "no"), "a: Invalid value: -1: no"),
-            (
-                Error::invalid(&at, "x", "no"),
-                "a: Invalid value: \"x\": no",
-            ),
-            (
-                Error::invalid(&at, Value::Null, "no"),
-                "a: Invalid value: null: no",
-            ),
-            (
-                Error::invalid(&at, json!(["v"]), "no"),
-                "a: Invalid value: [\"v\"]: no",
-            ),
-            (
-                Error::not_supported(&at, "z", &["x", "y"]),
-                "a: Unsupported value: \"z\": supported values: \"x\", \"y\"",
-            ),
+            (Error::invalid(&at, "x", "no"), "a: Invalid value: \"x\": no"),
+            (Error::invalid(&at, Value::Null, "no"), "a: Invalid value: null: no"),
+            (Error::invalid(&at, json!(["v"]), "no"), "a: Invalid value: [\"v\"]: no"),
+            (Error::not_supported(&at, "z", &["x", "y"]), "a: Unsupported value: \"z\": supported values: \"x\", \"y\""),
             (Error::duplicate(&at, "d"), "a: Duplicate value: \"d\""),
             (Error::forbidden(&at, "no"), "a: Forbidden: no"),
-            (
-                Error::too_long(&at, "abc", 2),
-                "a: Too long: may not be more than 2 bytes",
-            ),
-            (
-                Error::too_many(&at, 3, 2),
-                "a: Too many: 3: must have at most 2 items",
-            ),
+            (Error::too_long(&at, "abc", 2), "a: Too long: may not be more than 2 bytes"),
+            (Error::too_many(&at, 3, 2), "a: Too many: 3: must have at most 2 items"),
             (Error::not_found(&at, "n"), "a: Not found: \"n\""),
             (Error::internal(&at, "boom"), "a: Internal error: boom"),
         ];

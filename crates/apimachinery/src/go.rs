@@ -34,11 +34,7 @@ fn push_quoted(out: &mut String, c: char) {
 
 /// Joins the quoted items with `, `, as in `supported values: "a", "b"`.
 pub fn quote_all<S: AsRef<str>>(items: &[S]) -> String {
-    items
-        .iter()
-        .map(|item| quote(item.as_ref()))
-        .collect::<Vec<_>>()
-        .join(", ")
+    items.iter().map(|item| quote(item.as_ref())).collect::<Vec<_>>().join(", ")
 }
 
 /// JSON as Go's `json.Marshal` writes it: compact, keys sorted, and `<`, `>`, `&` escaped.
@@ -50,9 +46,7 @@ pub fn json(value: &Value) -> String {
     let mut out = String::with_capacity(text.len() + 16);
     for c in text.chars() {
         match c {
-            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
-                out.push_str(&format!("\\u{:04x}", c as u32))
-            }
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => out.push_str(&format!("\\u{:04x}", c as u32)),
             c => out.push(c),
         }
     }
@@ -64,15 +58,9 @@ pub fn print(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".into(),
         Value::String(text) => text.clone(),
-        Value::Array(items) => format!(
-            "[{}]",
-            items.iter().map(print).collect::<Vec<_>>().join(" ")
-        ),
+        Value::Array(items) => format!("[{}]", items.iter().map(print).collect::<Vec<_>>().join(" ")),
         Value::Object(fields) => {
-            let fields: Vec<_> = fields
-                .iter()
-                .map(|(key, value)| format!("{key}:{}", print(value)))
-                .collect();
+            let fields: Vec<_> = fields.iter().map(|(key, value)| format!("{key}:{}", print(value))).collect();
             format!("map[{}]", fields.join(" "))
         }
         other => other.to_string(),
@@ -91,17 +79,11 @@ mod tests {
 
     #[test]
     fn escapes_html_in_json() {
-        assert_eq!(
-            json(&json!({"b": "<a&b>", "a": 1})),
-            r#"{"a":1,"b":"\u003ca\u0026b\u003e"}"#
-        );
+        assert_eq!(json(&json!({"b": "<a&b>", "a": 1})), r#"{"a":1,"b":"\u003ca\u0026b\u003e"}"#);
     }
 
     #[test]
     fn prints_nested_values_like_percent_v() {
-        assert_eq!(
-            print(&json!({"b": ["x", 1], "a": null})),
-            "map[a:<nil> b:[x 1]]"
-        );
+        assert_eq!(print(&json!({"b": ["x", 1], "a": null})), "map[a:<nil> b:[x 1]]");
     }
 }

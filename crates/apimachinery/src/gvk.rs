@@ -20,10 +20,7 @@ pub struct ParseError(pub String);
 impl GroupVersion {
     /// A group and version from their parts.
     pub fn new(group: impl Into<String>, version: impl Into<String>) -> Self {
-        Self {
-            group: group.into(),
-            version: version.into(),
-        }
+        Self { group: group.into(), version: version.into() }
     }
 
     /// Parses an `apiVersion`. The empty string and `/` give the empty group and version, as upstream.
@@ -59,11 +56,7 @@ impl FromStr for GroupVersion {
 
 impl fmt::Display for GroupVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.group.is_empty() {
-            f.write_str(&self.version)
-        } else {
-            write!(f, "{}/{}", self.group, self.version)
-        }
+        if self.group.is_empty() { f.write_str(&self.version) } else { write!(f, "{}/{}", self.group, self.version) }
     }
 }
 
@@ -80,16 +73,8 @@ pub struct GroupVersionKind {
 
 impl GroupVersionKind {
     /// A kind from its parts.
-    pub fn new(
-        group: impl Into<String>,
-        version: impl Into<String>,
-        kind: impl Into<String>,
-    ) -> Self {
-        Self {
-            group: group.into(),
-            version: version.into(),
-            kind: kind.into(),
-        }
+    pub fn new(group: impl Into<String>, version: impl Into<String>, kind: impl Into<String>) -> Self {
+        Self { group: group.into(), version: version.into(), kind: kind.into() }
     }
 
     /// The kind an object names in its `apiVersion` and `kind`.
@@ -132,16 +117,8 @@ pub struct GroupVersionResource {
 
 impl GroupVersionResource {
     /// A resource from its parts.
-    pub fn new(
-        group: impl Into<String>,
-        version: impl Into<String>,
-        resource: impl Into<String>,
-    ) -> Self {
-        Self {
-            group: group.into(),
-            version: version.into(),
-            resource: resource.into(),
-        }
+    pub fn new(group: impl Into<String>, version: impl Into<String>, resource: impl Into<String>) -> Self {
+        Self { group: group.into(), version: version.into(), resource: resource.into() }
     }
 
     /// Group and version.
@@ -157,11 +134,7 @@ impl GroupVersionResource {
 
 impl fmt::Display for GroupVersionResource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}/{}, Resource={}",
-            self.group, self.version, self.resource
-        )
+        write!(f, "{}/{}, Resource={}", self.group, self.version, self.resource)
     }
 }
 
@@ -177,10 +150,7 @@ pub struct GroupKind {
 impl GroupKind {
     /// A kind from its parts.
     pub fn new(group: impl Into<String>, kind: impl Into<String>) -> Self {
-        Self {
-            group: group.into(),
-            kind: kind.into(),
-        }
+        Self { group: group.into(), kind: kind.into() }
     }
 
     /// This kind in `version`.
@@ -207,10 +177,7 @@ pub struct GroupResource {
 impl GroupResource {
     /// A resource from its parts.
     pub fn new(group: impl Into<String>, resource: impl Into<String>) -> Self {
-        Self {
-            group: group.into(),
-            resource: resource.into(),
-        }
+        Self { group: group.into(), resource: resource.into() }
     }
 
     /// Parses `resource.group`; what follows the first dot is the group.
@@ -234,11 +201,7 @@ impl fmt::Display for GroupResource {
 }
 
 fn write_qualified(f: &mut fmt::Formatter<'_>, name: &str, group: &str) -> fmt::Result {
-    if group.is_empty() {
-        f.write_str(name)
-    } else {
-        write!(f, "{name}.{group}")
-    }
+    if group.is_empty() { f.write_str(name) } else { write!(f, "{name}.{group}") }
 }
 
 #[cfg(test)]
@@ -261,13 +224,7 @@ mod tests {
     #[test]
     fn core_group_is_not_written() {
         assert_eq!(GroupResource::new("", "pods").to_string(), "pods");
-        assert_eq!(
-            GroupKind::new("apps", "Deployment").to_string(),
-            "Deployment.apps"
-        );
-        assert_eq!(
-            GroupVersionKind::new("", "v1", "Pod").to_string(),
-            "/v1, Kind=Pod"
-        );
+        assert_eq!(GroupKind::new("apps", "Deployment").to_string(), "Deployment.apps");
+        assert_eq!(GroupVersionKind::new("", "v1", "Pod").to_string(), "/v1, Kind=Pod");
     }
 }

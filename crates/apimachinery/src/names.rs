@@ -3,7 +3,8 @@
 //! Each check returns the messages of the rules a value breaks; an empty list means the value is fine. Lengths are in bytes.
 
 const QUALIFIED_NAME: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
-const QUALIFIED_NAME_WORDS: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
+const QUALIFIED_NAME_WORDS: &str =
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
 const LABEL_VALUE_WORDS: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', \
      and must start and end with an alphanumeric character";
 const DNS1123_LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
@@ -17,8 +18,7 @@ const DNS1035_LABEL_WORDS: &str = "a DNS-1035 label must consist of lower case a
      start with an alphabetic character, and end with an alphanumeric character";
 const WILDCARD_WORDS: &str = "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, \
      which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character";
-const CONFIG_KEY_WORDS: &str =
-    "a valid config key must consist of alphanumeric characters, '-', '_' or '.'";
+const CONFIG_KEY_WORDS: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'";
 
 /// Longest DNS label, name part and label value.
 pub const DNS1123_LABEL_MAX: usize = 63;
@@ -30,14 +30,8 @@ pub fn regex_error(words: &str, pattern: &str, examples: &[&str]) -> String {
     if examples.is_empty() {
         return format!("{words} (regex used for validation is '{pattern}')");
     }
-    let examples: Vec<_> = examples
-        .iter()
-        .map(|example| format!("'{example}', "))
-        .collect();
-    format!(
-        "{words} (e.g. {}regex used for validation is '{pattern}')",
-        examples.join(" or ")
-    )
+    let examples: Vec<_> = examples.iter().map(|example| format!("'{example}', ")).collect();
+    format!("{words} (e.g. {}regex used for validation is '{pattern}')", examples.join(" or "))
 }
 
 /// The message for a text longer than `max` bytes.
@@ -65,16 +59,12 @@ fn framed(text: &str, edge: fn(u8) -> bool, inner: fn(u8) -> bool) -> bool {
     match text.as_bytes() {
         [] => false,
         [one] => edge(*one),
-        [first, middle @ .., last] => {
-            edge(*first) && edge(*last) && middle.iter().all(|c| inner(*c))
-        }
+        [first, middle @ .., last] => edge(*first) && edge(*last) && middle.iter().all(|c| inner(*c)),
     }
 }
 
 fn name_part_matches(text: &str) -> bool {
-    framed(text, alphanumeric, |c| {
-        alphanumeric(c) || b"-_.".contains(&c)
-    })
+    framed(text, alphanumeric, |c| alphanumeric(c) || b"-_.".contains(&c))
 }
 
 fn dns1123_label_matches(text: &str) -> bool {
@@ -116,18 +106,13 @@ fn qualified(value: &str, what: &str) -> Vec<String> {
             if prefix.is_empty() {
                 messages.push(format!("prefix part {EMPTY_ERROR}"));
             } else {
-                messages.extend(
-                    is_dns1123_subdomain(prefix)
-                        .into_iter()
-                        .map(|message| format!("prefix part {message}")),
-                );
+                messages.extend(is_dns1123_subdomain(prefix).into_iter().map(|message| format!("prefix part {message}")));
             }
             name
         }
         _ => {
             let words = regex_error(QUALIFIED_NAME_WORDS, QUALIFIED_NAME, &examples);
-            let prefix =
-                "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')";
+            let prefix = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')";
             return vec![format!("{what}{words} {prefix}")];
         }
     };
@@ -137,10 +122,7 @@ fn qualified(value: &str, what: &str) -> Vec<String> {
         messages.push(format!("name part {}", max_length_bytes(DNS1123_LABEL_MAX)));
     }
     if !name_part_matches(name) {
-        messages.push(format!(
-            "name part {}",
-            regex_error(QUALIFIED_NAME_WORDS, QUALIFIED_NAME, &examples)
-        ));
+        messages.push(format!("name part {}", regex_error(QUALIFIED_NAME_WORDS, QUALIFIED_NAME, &examples)));
     }
     messages
 }
@@ -157,39 +139,27 @@ pub fn is_valid_label_value(value: &str) -> Vec<String> {
     }
     if !value.is_empty() && !name_part_matches(value) {
         let pattern = format!("({QUALIFIED_NAME})?");
-        messages.push(regex_error(
-            LABEL_VALUE_WORDS,
-            &pattern,
-            &["MyValue", "my_value", "12345"],
-        ));
+        messages.push(regex_error(LABEL_VALUE_WORDS, &pattern, &["MyValue", "my_value", "12345"]));
     }
     messages
 }
 
 /// A DNS label (RFC 1123): names of namespaces, containers, ports' hosts.
 pub fn is_dns1123_label(value: &str) -> Vec<String> {
-    check(
-        value,
-        DNS1123_LABEL_MAX,
-        dns1123_label_matches(value),
-        || {
-            if dns1123_subdomain_matches(value) {
-                "must not contain dots".into()
-            } else {
-                regex_error(DNS1123_LABEL_WORDS, DNS1123_LABEL, &["my-name", "123-abc"])
-            }
-        },
-    )
+    check(value, DNS1123_LABEL_MAX, dns1123_label_matches(value), || {
+        if dns1123_subdomain_matches(value) {
+            "must not contain dots".into()
+        } else {
+            regex_error(DNS1123_LABEL_WORDS, DNS1123_LABEL, &["my-name", "123-abc"])
+        }
+    })
 }
 
 /// A DNS subdomain (RFC 1123): names of most objects.
 pub fn is_dns1123_subdomain(value: &str) -> Vec<String> {
-    check(
-        value,
-        DNS1123_SUBDOMAIN_MAX,
-        dns1123_subdomain_matches(value),
-        || regex_error(DNS1123_SUBDOMAIN_WORDS, DNS1123_SUBDOMAIN, &["example.com"]),
-    )
+    check(value, DNS1123_SUBDOMAIN_MAX, dns1123_subdomain_matches(value), || {
+        regex_error(DNS1123_SUBDOMAIN_WORDS, DNS1123_SUBDOMAIN, &["example.com"])
+    })
 }
 
 /// A DNS subdomain whose labels may also start and contain underscores.
@@ -197,62 +167,35 @@ pub fn is_dns1123_subdomain_with_underscore(value: &str) -> Vec<String> {
     let edge = |c| lower_or_digit(c) || c == b'_';
     let label = |text: &str| match text.as_bytes() {
         [] => false,
-        [first, ..] => {
-            edge(*first)
-                && framed(
-                    text,
-                    |c| lower_or_digit(c) || c == b'_',
-                    |c| lower_or_digit(c) || b"-_".contains(&c),
-                )
-        }
+        [first, ..] => edge(*first) && framed(text, |c| lower_or_digit(c) || c == b'_', |c| lower_or_digit(c) || b"-_".contains(&c)),
     };
     let pattern = r"[a-z0-9_]([-_a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
     let words = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-', '_' or '.', \
          and must start and end with an alphanumeric character";
-    check(
-        value,
-        DNS1123_SUBDOMAIN_MAX,
-        value.split('.').all(label),
-        || regex_error(words, pattern, &["example.com"]),
-    )
+    check(value, DNS1123_SUBDOMAIN_MAX, value.split('.').all(label), || regex_error(words, pattern, &["example.com"]))
 }
 
 /// A DNS label (RFC 1035), which starts with a letter.
 pub fn is_dns1035_label(value: &str) -> Vec<String> {
-    let matches = dns1123_label_matches(value)
-        && value.as_bytes().first().is_some_and(u8::is_ascii_lowercase);
-    check(value, DNS1123_LABEL_MAX, matches, || {
-        regex_error(DNS1035_LABEL_WORDS, DNS1035_LABEL, &["my-name", "abc-123"])
-    })
+    let matches = dns1123_label_matches(value) && value.as_bytes().first().is_some_and(u8::is_ascii_lowercase);
+    check(value, DNS1123_LABEL_MAX, matches, || regex_error(DNS1035_LABEL_WORDS, DNS1035_LABEL, &["my-name", "abc-123"]))
 }
 
 /// `*.` and a DNS subdomain.
 pub fn is_wildcard_dns1123_subdomain(value: &str) -> Vec<String> {
-    let matches = value
-        .strip_prefix("*.")
-        .is_some_and(dns1123_subdomain_matches);
+    let matches = value.strip_prefix("*.").is_some_and(dns1123_subdomain_matches);
     let pattern = format!(r"\*\.{DNS1123_SUBDOMAIN}");
-    check(value, DNS1123_SUBDOMAIN_MAX, matches, || {
-        regex_error(WILDCARD_WORDS, &pattern, &["*.example.com"])
-    })
+    check(value, DNS1123_SUBDOMAIN_MAX, matches, || regex_error(WILDCARD_WORDS, &pattern, &["*.example.com"]))
 }
 
 /// A C identifier.
 pub fn is_c_identifier(value: &str) -> Vec<String> {
     let bytes = value.as_bytes();
-    let matches = bytes
-        .first()
-        .is_some_and(|c| c.is_ascii_alphabetic() || *c == b'_')
-        && bytes.iter().all(|c| alphanumeric(*c) || *c == b'_');
+    let matches =
+        bytes.first().is_some_and(|c| c.is_ascii_alphabetic() || *c == b'_') && bytes.iter().all(|c| alphanumeric(*c) || *c == b'_');
     let words = "a valid C identifier must start with alphabetic character or '_', \
          followed by a string of alphanumeric characters or '_'";
-    check(value, usize::MAX, matches, || {
-        regex_error(
-            words,
-            "[A-Za-z_][A-Za-z0-9_]*",
-            &["my_name", "MY_NAME", "MyName"],
-        )
-    })
+    check(value, usize::MAX, matches, || regex_error(words, "[A-Za-z_][A-Za-z0-9_]*", &["my_name", "MY_NAME", "MyName"]))
 }
 
 /// The name of an environment variable: anything printable in ASCII but `=`.
@@ -260,9 +203,7 @@ pub fn is_relaxed_env_var_name(value: &str) -> Vec<String> {
     if value.is_empty() {
         return vec!["environment variable name must be non-empty".into()];
     }
-    let printable = value
-        .bytes()
-        .all(|c| (b' '..=b'~').contains(&c) && c != b'=');
+    let printable = value.bytes().all(|c| (b' '..=b'~').contains(&c) && c != b'=');
     check(value, usize::MAX, printable, || {
         "a valid environment variable name must consist only of printable ASCII characters other than '='".into()
     })
@@ -272,32 +213,20 @@ pub fn is_relaxed_env_var_name(value: &str) -> Vec<String> {
 pub fn is_env_var_name(value: &str) -> Vec<String> {
     let bytes = value.as_bytes();
     let allowed = |c: &u8| alphanumeric(*c) || b"-._".contains(c);
-    let matches = bytes
-        .first()
-        .is_some_and(|c| allowed(c) && !c.is_ascii_digit())
-        && bytes.iter().all(allowed);
+    let matches = bytes.first().is_some_and(|c| allowed(c) && !c.is_ascii_digit()) && bytes.iter().all(allowed);
     let words = "a valid environment variable name must consist of alphabetic characters, digits, '_', '-', or '.', \
          and must not start with a digit";
     let examples = ["my.env-name", "MY_ENV.NAME", "MyEnvName1"];
-    let mut messages = check(value, usize::MAX, matches, || {
-        regex_error(words, "[-._a-zA-Z][-._a-zA-Z0-9]*", &examples)
-    });
+    let mut messages = check(value, usize::MAX, matches, || regex_error(words, "[-._a-zA-Z][-._a-zA-Z0-9]*", &examples));
     messages.extend(change_dir_prefix(value));
     messages
 }
 
 /// A key of a ConfigMap or Secret, which may become a file name.
 pub fn is_config_map_key(value: &str) -> Vec<String> {
-    let matches = !value.is_empty()
-        && value
-            .bytes()
-            .all(|c| alphanumeric(c) || b"-._".contains(&c));
+    let matches = !value.is_empty() && value.bytes().all(|c| alphanumeric(c) || b"-._".contains(&c));
     let mut messages = check(value, DNS1123_SUBDOMAIN_MAX, matches, || {
-        regex_error(
-            CONFIG_KEY_WORDS,
-            "[-._a-zA-Z0-9]+",
-            &["key.name", "KEY_NAME", "key-name"],
-        )
+        regex_error(CONFIG_KEY_WORDS, "[-._a-zA-Z0-9]+", &["key.name", "KEY_NAME", "key-name"])
     });
     messages.extend(change_dir_prefix(value));
     messages
@@ -319,11 +248,7 @@ pub fn is_valid_port_num(port: i64) -> Vec<String> {
 
 /// A number between `low` and `high`.
 pub fn is_in_range(value: i64, low: i64, high: i64) -> Vec<String> {
-    if (low..=high).contains(&value) {
-        Vec::new()
-    } else {
-        vec![range_error(low, high)]
-    }
+    if (low..=high).contains(&value) { Vec::new() } else { vec![range_error(low, high)] }
 }
 
 /// A user or group id, 0 to 2³¹-1.
@@ -339,8 +264,7 @@ pub fn is_valid_port_name(value: &str) -> Vec<String> {
     }
     let allowed = |c| lower_or_digit(c) || c == b'-';
     if value.is_empty() || !value.bytes().all(allowed) {
-        messages
-            .push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".into());
+        messages.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".into());
     }
     if !value.bytes().any(|c| c.is_ascii_lowercase()) {
         messages.push("must contain at least one letter (a-z)".into());
@@ -356,22 +280,16 @@ pub fn is_valid_port_name(value: &str) -> Vec<String> {
 
 /// A percentage such as `25%`.
 pub fn is_valid_percent(value: &str) -> Vec<String> {
-    let matches = value
-        .strip_suffix('%')
-        .is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|c| c.is_ascii_digit()));
+    let matches = value.strip_suffix('%').is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|c| c.is_ascii_digit()));
     let words = "a valid percent string must be a numeric string followed by an ending '%'";
-    check(value, usize::MAX, matches, || {
-        regex_error(words, "[0-9]+%", &["1%", "93%"])
-    })
+    check(value, usize::MAX, matches, || regex_error(words, "[0-9]+%", &["1%", "93%"]))
 }
 
 /// The name of an HTTP header.
 pub fn is_http_header_name(value: &str) -> Vec<String> {
     let matches = !value.is_empty() && value.bytes().all(|c| alphanumeric(c) || c == b'-');
     let words = "a valid HTTP header must consist of alphanumeric characters or '-'";
-    check(value, usize::MAX, matches, || {
-        regex_error(words, "[-A-Za-z0-9]+", &["X-Header-Name"])
-    })
+    check(value, usize::MAX, matches, || regex_error(words, "[-A-Za-z0-9]+", &["X-Header-Name"]))
 }
 
 /// A name that becomes a segment of a URL path (RBAC objects, PersistentVolumes' paths).
@@ -380,8 +298,7 @@ pub fn is_path_segment_name(value: &str) -> Vec<String> {
         return vec![format!("may not be '{value}'")];
     }
     let bad = ["/", "%"].into_iter().filter(|part| value.contains(part));
-    bad.map(|part| format!("may not contain '{part}'"))
-        .collect()
+    bad.map(|part| format!("may not contain '{part}'")).collect()
 }
 
 /// The name a check sees when `generateName` is validated: with its trailing dash masked, as the suffix will follow it.
@@ -405,29 +322,24 @@ mod tests {
         for bad in ["Bad_Name", "a..b", "-a", "a-", ""] {
             assert_eq!(is_dns1123_subdomain(bad), [message]);
         }
-        assert_eq!(
-            is_dns1123_subdomain(&"a".repeat(254)),
-            ["must be no more than 253 characters"]
-        );
+        assert_eq!(is_dns1123_subdomain(&"a".repeat(254)), ["must be no more than 253 characters"]);
     }
 
     #[test]
     fn a_subdomain_is_no_label_because_of_its_dots() {
         assert_eq!(is_dns1123_label("a.b"), ["must not contain dots"]);
-        assert!(is_dns1123_label("A")[0].ends_with("(e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"));
+        assert!(
+            is_dns1123_label("A")[0]
+                .ends_with("(e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')")
+        );
     }
 
     #[test]
     fn qualified_names_may_have_one_prefix() {
         assert!(is_qualified_name("example.com/Name_1").is_empty());
         assert_eq!(is_qualified_name("/x"), ["prefix part must be non-empty"]);
-        assert!(
-            is_qualified_name("a/b/c")[0]
-                .starts_with("a qualified name must consist of alphanumeric characters")
-        );
-        assert!(is_label_key("a/b/c")[0].ends_with(
-            "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-        ));
+        assert!(is_qualified_name("a/b/c")[0].starts_with("a qualified name must consist of alphanumeric characters"));
+        assert!(is_label_key("a/b/c")[0].ends_with("with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"));
         assert_eq!(is_qualified_name("").len(), 2);
     }
 
@@ -436,27 +348,15 @@ mod tests {
         assert!(is_valid_label_value("").is_empty());
         assert!(is_valid_label_value("a_b.c").is_empty());
         assert_eq!(is_valid_label_value("-b").len(), 1);
-        assert_eq!(
-            is_valid_label_value(&"a".repeat(64)),
-            ["must be no more than 63 bytes"]
-        );
+        assert_eq!(is_valid_label_value(&"a".repeat(64)), ["must be no more than 63 bytes"]);
     }
 
     #[test]
     fn port_names_break_each_rule_by_itself() {
         assert!(is_valid_port_name("http-2").is_empty());
-        assert_eq!(
-            is_valid_port_name("12"),
-            ["must contain at least one letter (a-z)"]
-        );
-        assert_eq!(
-            is_valid_port_name("a--b"),
-            ["must not contain consecutive hyphens"]
-        );
-        assert_eq!(
-            is_valid_port_name("a-"),
-            ["must not begin or end with a hyphen"]
-        );
+        assert_eq!(is_valid_port_name("12"), ["must contain at least one letter (a-z)"]);
+        assert_eq!(is_valid_port_name("a--b"), ["must not contain consecutive hyphens"]);
+        assert_eq!(is_valid_port_name("a-"), ["must not begin or end with a hyphen"]);
     }
 
     #[test]

@@ -79,29 +79,19 @@ impl Object {
     pub fn pointer(&self, pointer: &str) -> Option<&Value> {
         let (first, rest) = split_pointer(pointer)?;
         let value = self.0.get(&first)?;
-        if rest.is_empty() {
-            Some(value)
-        } else {
-            value.pointer(rest)
-        }
+        if rest.is_empty() { Some(value) } else { value.pointer(rest) }
     }
 
     /// The value at a JSON pointer, to change it.
     pub fn pointer_mut(&mut self, pointer: &str) -> Option<&mut Value> {
         let (first, rest) = split_pointer(pointer)?;
         let value = self.0.get_mut(&first)?;
-        if rest.is_empty() {
-            Some(value)
-        } else {
-            value.pointer_mut(rest)
-        }
+        if rest.is_empty() { Some(value) } else { value.pointer_mut(rest) }
     }
 
     /// A text at a JSON pointer; empty if absent.
     pub fn str_at(&self, pointer: &str) -> &str {
-        self.pointer(pointer)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
+        self.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
     }
 
     /// `apiVersion`.
@@ -132,10 +122,7 @@ impl Object {
 
     /// `metadata`; empty if absent.
     pub fn meta(&self) -> &Map<String, Value> {
-        self.0
-            .get("metadata")
-            .and_then(Value::as_object)
-            .unwrap_or(&EMPTY)
+        self.0.get("metadata").and_then(Value::as_object).unwrap_or(&EMPTY)
     }
 
     /// `metadata`, created if absent or not an object.
@@ -190,10 +177,7 @@ impl Object {
 
     /// `metadata.generation`; 0 if absent.
     pub fn generation(&self) -> i64 {
-        self.meta()
-            .get("generation")
-            .and_then(Value::as_i64)
-            .unwrap_or_default()
+        self.meta().get("generation").and_then(Value::as_i64).unwrap_or_default()
     }
 
     /// Sets `metadata.generation`; 0 removes it.
@@ -224,18 +208,12 @@ impl Object {
 
     /// `metadata.deletionGracePeriodSeconds`.
     pub fn deletion_grace_period_seconds(&self) -> Option<i64> {
-        self.meta()
-            .get("deletionGracePeriodSeconds")
-            .and_then(Value::as_i64)
+        self.meta().get("deletionGracePeriodSeconds").and_then(Value::as_i64)
     }
 
     /// Sets `metadata.deletionGracePeriodSeconds`.
     pub fn set_deletion_grace_period_seconds(&mut self, seconds: Option<i64>) {
-        set(
-            self.meta_mut(),
-            "deletionGracePeriodSeconds",
-            seconds.map(Value::from),
-        );
+        set(self.meta_mut(), "deletionGracePeriodSeconds", seconds.map(Value::from));
     }
 
     /// `metadata.labels`.
@@ -280,17 +258,8 @@ impl Object {
 
     /// `metadata.finalizers`.
     pub fn finalizers(&self) -> Vec<String> {
-        let items = self
-            .meta()
-            .get("finalizers")
-            .and_then(Value::as_array)
-            .map(Vec::as_slice)
-            .unwrap_or_default();
-        items
-            .iter()
-            .filter_map(Value::as_str)
-            .map(str::to_owned)
-            .collect()
+        let items = self.meta().get("finalizers").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        items.iter().filter_map(Value::as_str).map(str::to_owned).collect()
     }
 
     /// Sets `metadata.finalizers`; an empty list removes the field.
@@ -301,16 +270,8 @@ impl Object {
 
     /// `metadata.ownerReferences`; entries of another shape are left out.
     pub fn owner_references(&self) -> Vec<OwnerReference> {
-        let items = self
-            .meta()
-            .get("ownerReferences")
-            .and_then(Value::as_array)
-            .map(Vec::as_slice)
-            .unwrap_or_default();
-        items
-            .iter()
-            .filter_map(|item| serde_json::from_value(item.clone()).ok())
-            .collect()
+        let items = self.meta().get("ownerReferences").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        items.iter().filter_map(|item| serde_json::from_value(item.clone()).ok()).collect()
     }
 
     /// Sets `metadata.ownerReferences`; an empty list removes the field.
@@ -321,9 +282,7 @@ impl Object {
 
     /// The owner marked as controller.
     pub fn controller_of(&self) -> Option<OwnerReference> {
-        self.owner_references()
-            .into_iter()
-            .find(|owner| owner.controller == Some(true))
+        self.owner_references().into_iter().find(|owner| owner.controller == Some(true))
     }
 
     fn set_text(&mut self, key: &str, value: &str) {
@@ -340,10 +299,7 @@ impl Object {
 fn split_pointer(pointer: &str) -> Option<(String, &str)> {
     let pointer = pointer.strip_prefix('/')?;
     let end = pointer.find('/').unwrap_or(pointer.len());
-    Some((
-        pointer[..end].replace("~1", "/").replace("~0", "~"),
-        &pointer[end..],
-    ))
+    Some((pointer[..end].replace("~1", "/").replace("~0", "~"), &pointer[end..]))
 }
 
 fn text<'a>(fields: &'a Map<String, Value>, key: &str) -> &'a str {
@@ -358,9 +314,7 @@ fn set(fields: &mut Map<String, Value>, key: &str, value: Option<Value>) {
 }
 
 fn child<'a>(fields: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
-    let value = fields
-        .entry(key)
-        .or_insert_with(|| Value::Object(Map::new()));
+    let value = fields.entry(key).or_insert_with(|| Value::Object(Map::new()));
     if !value.is_object() {
         *value = Value::Object(Map::new());
     }
@@ -374,19 +328,11 @@ fn texts(value: Option<&Value>) -> BTreeMap<String, String> {
     let Some(fields) = value.and_then(Value::as_object) else {
         return BTreeMap::new();
     };
-    fields
-        .iter()
-        .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
-        .collect()
+    fields.iter().filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
 }
 
 fn from_texts(texts: BTreeMap<String, String>) -> Option<Value> {
-    (!texts.is_empty()).then(|| {
-        texts
-            .into_iter()
-            .map(|(key, value)| (key, Value::from(value)))
-            .collect()
-    })
+    (!texts.is_empty()).then(|| texts.into_iter().map(|(key, value)| (key, Value::from(value))).collect())
 }
 
 #[cfg(test)]
@@ -406,10 +352,7 @@ mod tests {
     #[test]
     fn reads_shared_fields_and_pointers() {
         let pod = pod();
-        assert_eq!(
-            (pod.name(), pod.namespace(), pod.label("a/b")),
-            ("p", "", Some("c"))
-        );
+        assert_eq!((pod.name(), pod.namespace(), pod.label("a/b")), ("p", "", Some("c")));
         assert_eq!(pod.str_at("/spec/containers/0/name"), "c");
         assert_eq!(pod.str_at("/metadata/labels/a~1b"), "c");
         assert_eq!(pod.creation_timestamp().unwrap().as_second(), 1704164645);
@@ -428,9 +371,6 @@ mod tests {
     fn times_are_written_to_the_second() {
         let mut pod = pod();
         pod.set_deletion_timestamp(Some("2024-01-02T03:04:05.678Z".parse().unwrap()));
-        assert_eq!(
-            pod.str_at("/metadata/deletionTimestamp"),
-            "2024-01-02T03:04:05Z"
-        );
+        assert_eq!(pod.str_at("/metadata/deletionTimestamp"), "2024-01-02T03:04:05Z");
     }
 }

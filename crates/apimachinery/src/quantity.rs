@@ -27,9 +27,7 @@ pub enum Format {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
     /// Not a number with a suffix.
-    #[error(
-        "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-    )]
+    #[error("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
     Format,
     /// The number part does not parse.
     #[error("unable to parse numeric part of quantity")]
@@ -49,26 +47,9 @@ pub struct Quantity {
     format: Format,
 }
 
-const DECIMAL: [(&str, i32); 10] = [
-    ("n", -9),
-    ("u", -6),
-    ("m", -3),
-    ("", 0),
-    ("k", 3),
-    ("M", 6),
-    ("G", 9),
-    ("T", 12),
-    ("P", 15),
-    ("E", 18),
-];
-const BINARY: [(&str, u32); 6] = [
-    ("Ki", 10),
-    ("Mi", 20),
-    ("Gi", 30),
-    ("Ti", 40),
-    ("Pi", 50),
-    ("Ei", 60),
-];
+const DECIMAL: [(&str, i32); 10] =
+    [("n", -9), ("u", -6), ("m", -3), ("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
+const BINARY: [(&str, u32); 6] = [("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40), ("Pi", 50), ("Ei", 60)];
 
 enum Scale {
     Ten(i32),
@@ -88,25 +69,16 @@ fn suffix(text: &str) -> Option<(Scale, Format)> {
 
 impl Quantity {
     /// The amount zero.
-    pub const ZERO: Self = Self {
-        nanos: 0,
-        format: Format::DecimalSi,
-    };
+    pub const ZERO: Self = Self { nanos: 0, format: Format::DecimalSi };
 
     /// A whole number.
     pub fn new(value: i64, format: Format) -> Self {
-        Self {
-            nanos: i128::from(value) * NANO,
-            format,
-        }
+        Self { nanos: i128::from(value) * NANO, format }
     }
 
     /// A number of thousandths.
     pub fn from_milli(value: i64, format: Format) -> Self {
-        Self {
-            nanos: i128::from(value) * (NANO / 1000),
-            format,
-        }
+        Self { nanos: i128::from(value) * (NANO / 1000), format }
     }
 
     /// Parses a quantity; surrounding space is an error.
@@ -129,10 +101,7 @@ impl Quantity {
                 format = Format::DecimalSi;
             }
         }
-        Ok(Self {
-            nanos: if negative { -nanos } else { nanos },
-            format,
-        })
+        Ok(Self { nanos: if negative { -nanos } else { nanos }, format })
     }
 
     /// How the quantity is written.
@@ -170,11 +139,7 @@ impl Quantity {
     /// The amount in units of 10^`scale`, rounded away from zero; saturates.
     pub fn scaled_value(&self, scale: i32) -> i64 {
         let unit = power(scale + 9);
-        saturate(if unit <= 1 {
-            self.nanos
-        } else {
-            divide_up(self.nanos, unit)
-        })
+        saturate(if unit <= 1 { self.nanos } else { divide_up(self.nanos, unit) })
     }
 
     /// The amount as a float.
@@ -210,11 +175,7 @@ impl Quantity {
             number /= 1024;
             level += 1;
         }
-        write!(
-            f,
-            "{number}{}",
-            if level == 0 { "" } else { BINARY[level - 1].0 }
-        )
+        write!(f, "{number}{}", if level == 0 { "" } else { BINARY[level - 1].0 })
     }
 }
 
@@ -238,18 +199,11 @@ fn suffix_shape(text: &str) -> bool {
 }
 
 fn power(exponent: i32) -> i128 {
-    u32::try_from(exponent)
-        .ok()
-        .map_or(1, |exponent| 10i128.saturating_pow(exponent))
+    u32::try_from(exponent).ok().map_or(1, |exponent| 10i128.saturating_pow(exponent))
 }
 
 fn divide_up(number: i128, unit: i128) -> i128 {
-    number / unit
-        + if number % unit == 0 {
-            0
-        } else {
-            number.signum()
-        }
+    number / unit + if number % unit == 0 { 0 } else { number.signum() }
 }
 
 fn saturate(number: i128) -> i64 {
@@ -263,9 +217,7 @@ fn scaled(whole: &str, fraction: &str, scale: &Scale) -> i128 {
         Scale::Two(bits) => (0, 1i128 << bits),
     };
     // Digits past 30 after the point cannot change more than whether something is left to round up.
-    let kept = &fraction[..fraction
-        .len()
-        .min(30 - whole.trim_start_matches('0').len().min(30))];
+    let kept = &fraction[..fraction.len().min(30 - whole.trim_start_matches('0').len().min(30))];
     let lost = fraction[kept.len()..].bytes().any(|c| c != b'0');
     let Some(number) = number(whole, kept) else {
         return i128::MAX;
@@ -278,37 +230,21 @@ fn scaled(whole: &str, fraction: &str, scale: &Scale) -> i128 {
         return number.saturating_mul(power(places));
     }
     let unit = power(places.saturating_neg());
-    if unit == i128::MAX {
-        i128::from(number != 0 || lost)
-    } else {
-        (number / unit) + i128::from(number % unit != 0 || lost)
-    }
+    if unit == i128::MAX { i128::from(number != 0 || lost) } else { (number / unit) + i128::from(number % unit != 0 || lost) }
 }
 
 /// [`scaled`] for a product that needs more than 128 bits: the fraction's tail is given up, rounding up.
 fn wide(whole: &str, fraction: &str, factor: i128, places: i32) -> i128 {
     let shorter = &fraction[..fraction.len().min(9)];
-    let Some(number) = number(whole, shorter).and_then(|number| (number + 1).checked_mul(factor))
-    else {
+    let Some(number) = number(whole, shorter).and_then(|number| (number + 1).checked_mul(factor)) else {
         return i128::MAX;
     };
     let places = places + (fraction.len() - shorter.len()) as i32;
-    if places >= 0 {
-        number.saturating_mul(power(places))
-    } else {
-        divide_up(number, power(-places))
-    }
+    if places >= 0 { number.saturating_mul(power(places)) } else { divide_up(number, power(-places)) }
 }
 
 fn number(whole: &str, fraction: &str) -> Option<i128> {
-    whole
-        .bytes()
-        .chain(fraction.bytes())
-        .try_fold(0i128, |number, digit| {
-            number
-                .checked_mul(10)?
-                .checked_add(i128::from(digit - b'0'))
-        })
+    whole.bytes().chain(fraction.bytes()).try_fold(0i128, |number, digit| number.checked_mul(10)?.checked_add(i128::from(digit - b'0')))
 }
 
 impl fmt::Display for Quantity {
@@ -320,10 +256,7 @@ impl fmt::Display for Quantity {
             return self.write_binary(f);
         }
         let (number, exponent) = self.decimal();
-        let named = DECIMAL
-            .iter()
-            .find(|(_, named)| *named == exponent)
-            .filter(|_| self.format != Format::DecimalExponent);
+        let named = DECIMAL.iter().find(|(_, named)| *named == exponent).filter(|_| self.format != Format::DecimalExponent);
         match named {
             Some((suffix, _)) => write!(f, "{number}{suffix}"),
             None if exponent == 0 => write!(f, "{number}"),
@@ -401,10 +334,7 @@ impl Neg for Quantity {
     type Output = Self;
 
     fn neg(self) -> Self {
-        Self {
-            nanos: self.nanos.saturating_neg(),
-            ..self
-        }
+        Self { nanos: self.nanos.saturating_neg(), ..self }
     }
 }
 
@@ -425,9 +355,7 @@ impl<'de> Deserialize<'de> for Quantity {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match serde_json::Value::deserialize(deserializer)? {
             serde_json::Value::String(text) => Self::parse(text.trim()).map_err(de::Error::custom),
-            serde_json::Value::Number(number) => {
-                Self::parse(&number.to_string()).map_err(de::Error::custom)
-            }
+            serde_json::Value::Number(number) => Self::parse(&number.to_string()).map_err(de::Error::custom),
             serde_json::Value::Null => Ok(Self::ZERO),
             _ => Err(de::Error::custom(ParseError::Format)),
         }
@@ -471,11 +399,7 @@ mod tests {
             ("2000m", "2"),
         ];
         for (text, canonical) in cases {
-            assert_eq!(
-                Quantity::parse(text).unwrap().to_string(),
-                canonical,
-                "{text}"
-            );
+            assert_eq!(Quantity::parse(text).unwrap().to_string(), canonical, "{text}");
         }
     }
 
@@ -491,14 +415,7 @@ mod tests {
     #[test]
     fn values_round_away_from_zero() {
         let quantity = |text| Quantity::parse(text).unwrap();
-        assert_eq!(
-            (
-                quantity("1500m").value(),
-                quantity("-1500m").value(),
-                quantity("0.5m").milli_value()
-            ),
-            (2, -2, 1)
-        );
+        assert_eq!((quantity("1500m").value(), quantity("-1500m").value(), quantity("0.5m").milli_value()), (2, -2, 1));
         assert_eq!(quantity("1Gi").value(), 1 << 30);
         let mut fine = quantity("1.0001");
         assert!(!fine.round_up(-3));
@@ -507,10 +424,7 @@ mod tests {
 
     #[test]
     fn sums_keep_the_way_they_are_written() {
-        let sum: Quantity = ["512Mi", "512Mi"]
-            .iter()
-            .map(|text| Quantity::parse(text).unwrap())
-            .sum();
+        let sum: Quantity = ["512Mi", "512Mi"].iter().map(|text| Quantity::parse(text).unwrap()).sum();
         assert_eq!(sum.to_string(), "1Gi");
         let cpu = Quantity::parse("1").unwrap() - Quantity::parse("250m").unwrap();
         assert_eq!(cpu.to_string(), "750m");
@@ -518,14 +432,8 @@ mod tests {
 
     #[test]
     fn numbers_deserialise_like_texts() {
-        assert_eq!(
-            serde_json::from_str::<Quantity>("0.5").unwrap().to_string(),
-            "500m"
-        );
-        assert_eq!(
-            serde_json::from_str::<Quantity>("\"2\"").unwrap().value(),
-            2
-        );
+        assert_eq!(serde_json::from_str::<Quantity>("0.5").unwrap().to_string(), "500m");
+        assert_eq!(serde_json::from_str::<Quantity>("\"2\"").unwrap().value(), 2);
     }
 
     proptest! {

@@ -175,11 +175,7 @@ fn is_zero_i32(seconds: &i32) -> bool {
 
 impl From<&field::Error> for Cause {
     fn from(error: &field::Error) -> Self {
-        Self {
-            reason: error.kind.reason().into(),
-            message: error.body(),
-            field: error.field.to_string(),
-        }
+        Self { reason: error.kind.reason().into(), message: error.body(), field: error.field.to_string() }
     }
 }
 
@@ -201,11 +197,7 @@ impl Status {
     /// The body of a successful delete: status `Success`, with `details` about what was deleted.
     pub fn success(details: Details) -> Self {
         let details = (details != Details::default()).then(|| Box::new(details));
-        Self {
-            status: "Success".into(),
-            details,
-            ..Self::failure(0, "", "")
-        }
+        Self { status: "Success".into(), details, ..Self::failure(0, "", "") }
     }
 
     /// The same with other details.
@@ -218,11 +210,7 @@ impl Status {
     /// The same with one more cause.
     #[must_use]
     pub fn with_cause(mut self, reason: &str, message: impl Into<String>, field: &str) -> Self {
-        let cause = Cause {
-            reason: reason.into(),
-            message: message.into(),
-            field: field.into(),
-        };
+        let cause = Cause { reason: reason.into(), message: message.into(), field: field.into() };
         self.details.get_or_insert_default().causes.push(cause);
         self
     }
@@ -236,18 +224,12 @@ impl Status {
 
     /// When to try again, in seconds, if the server said so.
     pub fn retry_after_seconds(&self) -> Option<i32> {
-        self.details
-            .as_ref()
-            .map(|details| details.retry_after_seconds)
-            .filter(|seconds| *seconds > 0)
+        self.details.as_ref().map(|details| details.retry_after_seconds).filter(|seconds| *seconds > 0)
     }
 
     /// The causes; empty without details.
     pub fn causes(&self) -> &[Cause] {
-        self.details
-            .as_ref()
-            .map(|details| &details.causes[..])
-            .unwrap_or_default()
+        self.details.as_ref().map(|details| &details.causes[..]).unwrap_or_default()
     }
 
     /// Whether the request failed for this reason.
@@ -262,61 +244,31 @@ impl Status {
 
     /// 404: `pods "x" not found`.
     pub fn not_found(resource: &GroupResource, name: &str) -> Self {
-        Self::about(
-            404,
-            reason::NOT_FOUND,
-            resource,
-            name,
-            format!("{resource} {} not found", quote(name)),
-        )
+        Self::about(404, reason::NOT_FOUND, resource, name, format!("{resource} {} not found", quote(name)))
     }
 
     /// 404 for a path no handler serves.
     pub fn not_found_path() -> Self {
-        let mut status = Self::failure(
-            404,
-            reason::NOT_FOUND,
-            "the server could not find the requested resource",
-        );
+        let mut status = Self::failure(404, reason::NOT_FOUND, "the server could not find the requested resource");
         status.details = Some(Box::default());
         status
     }
 
     /// 409: `pods "x" already exists`.
     pub fn already_exists(resource: &GroupResource, name: &str) -> Self {
-        Self::about(
-            409,
-            reason::ALREADY_EXISTS,
-            resource,
-            name,
-            format!("{resource} {} already exists", quote(name)),
-        )
+        Self::about(409, reason::ALREADY_EXISTS, resource, name, format!("{resource} {} already exists", quote(name)))
     }
 
     /// 409 when names made from `generateName` keep colliding; the client may try again after a second.
     pub fn generate_name_conflict(resource: &GroupResource, name: &str) -> Self {
         let words = "the server was not able to generate a unique name for the object";
-        Self::about(
-            409,
-            reason::ALREADY_EXISTS,
-            resource,
-            name,
-            format!("{resource} {} already exists, {words}", quote(name)),
-        )
-        .with_retry_after(1)
+        Self::about(409, reason::ALREADY_EXISTS, resource, name, format!("{resource} {} already exists, {words}", quote(name)))
+            .with_retry_after(1)
     }
 
     /// 401; an empty message becomes `not authorized`.
     pub fn unauthorized(message: &str) -> Self {
-        Self::failure(
-            401,
-            reason::UNAUTHORIZED,
-            if message.is_empty() {
-                "not authorized"
-            } else {
-                message
-            },
-        )
+        Self::failure(401, reason::UNAUTHORIZED, if message.is_empty() { "not authorized" } else { message })
     }
 
     /// 403: `pods "x" is forbidden: …`; resource and name may be empty.
@@ -331,10 +283,7 @@ impl Status {
 
     /// 409: `Operation cannot be fulfilled on pods "x": …`.
     pub fn conflict(resource: &GroupResource, name: &str, cause: impl fmt::Display) -> Self {
-        let message = format!(
-            "Operation cannot be fulfilled on {resource} {}: {cause}",
-            quote(name)
-        );
+        let message = format!("Operation cannot be fulfilled on {resource} {}: {cause}", quote(name));
         Self::about(409, reason::CONFLICT, resource, name, message)
     }
 
@@ -346,10 +295,7 @@ impl Status {
 
     /// 409 when applied fields belong to other managers; `causes` name the fields.
     pub fn apply_conflict(causes: Vec<Cause>, message: impl Into<String>) -> Self {
-        Self::failure(409, reason::CONFLICT, message).with_details(Details {
-            causes,
-            ..Details::default()
-        })
+        Self::failure(409, reason::CONFLICT, message).with_details(Details { causes, ..Details::default() })
     }
 
     /// 410 for something that will not come back.
@@ -370,13 +316,7 @@ impl Status {
             message.push_str(&field::aggregate(&errors));
         }
         let causes = errors.iter().map(Cause::from).collect();
-        let details = Details {
-            group: kind.group.clone(),
-            kind: kind.kind.clone(),
-            name: name.into(),
-            causes,
-            ..Details::default()
-        };
+        let details = Details { group: kind.group.clone(), kind: kind.kind.clone(), name: name.into(), causes, ..Details::default() };
         Self::failure(422, reason::INVALID, message).with_details(details)
     }
 
@@ -393,48 +333,31 @@ impl Status {
 
     /// 405 for a path that knows other methods only.
     pub fn method_not_allowed() -> Self {
-        let mut status = Self::failure(
-            405,
-            reason::METHOD_NOT_ALLOWED,
-            "the server does not allow this method on the requested resource",
-        );
+        let mut status = Self::failure(405, reason::METHOD_NOT_ALLOWED, "the server does not allow this method on the requested resource");
         status.details = Some(Box::default());
         status
     }
 
     /// 500: the operation could not be finished; the client should try again after `retry_after` seconds.
     pub fn server_timeout(resource: &GroupResource, operation: &str, retry_after: i32) -> Self {
-        let message = format!(
-            "The {operation} operation against {resource} could not be completed at this time, please try again."
-        );
-        Self::about(500, reason::SERVER_TIMEOUT, resource, operation, message)
-            .with_retry_after(retry_after)
+        let message = format!("The {operation} operation against {resource} could not be completed at this time, please try again.");
+        Self::about(500, reason::SERVER_TIMEOUT, resource, operation, message).with_retry_after(retry_after)
     }
 
     /// 500: `Internal error occurred: …`.
     pub fn internal(cause: impl fmt::Display) -> Self {
         let cause = cause.to_string();
-        Self::failure(
-            500,
-            reason::INTERNAL_ERROR,
-            format!("Internal error occurred: {cause}"),
-        )
-        .with_cause("", cause, "")
+        Self::failure(500, reason::INTERNAL_ERROR, format!("Internal error occurred: {cause}")).with_cause("", cause, "")
     }
 
     /// 504: `Timeout: …`; `retry_after` 0 leaves the hint out.
     pub fn timeout(message: impl fmt::Display, retry_after: i32) -> Self {
-        Self::failure(504, reason::TIMEOUT, format!("Timeout: {message}"))
-            .with_retry_after(retry_after)
+        Self::failure(504, reason::TIMEOUT, format!("Timeout: {message}")).with_retry_after(retry_after)
     }
 
     /// 504 for a `resourceVersion` the store has not reached: `Too large resource version: 5, current: 3`.
     pub fn resource_version_too_large(wanted: u64, current: u64, retry_after: i32) -> Self {
-        Self::timeout(
-            format!("Too large resource version: {wanted}, current: {current}"),
-            retry_after,
-        )
-        .with_cause(
+        Self::timeout(format!("Too large resource version: {wanted}, current: {current}"), retry_after).with_cause(
             cause::RESOURCE_VERSION_TOO_LARGE,
             "Too large resource version",
             "",
@@ -448,11 +371,7 @@ impl Status {
 
     /// 413: `Request entity too large: …`.
     pub fn too_large(message: impl fmt::Display) -> Self {
-        Self::failure(
-            413,
-            reason::REQUEST_ENTITY_TOO_LARGE,
-            format!("Request entity too large: {message}"),
-        )
+        Self::failure(413, reason::REQUEST_ENTITY_TOO_LARGE, format!("Request entity too large: {message}"))
     }
 
     /// 503.
@@ -462,35 +381,18 @@ impl Status {
 
     /// 415; `accepted` are the media types a body may have.
     pub fn unsupported_media_type(accepted: &[&str]) -> Self {
-        let message = format!(
-            "the body of the request was in an unknown format - accepted media types include: {}",
-            accepted.join(", ")
-        );
+        let message = format!("the body of the request was in an unknown format - accepted media types include: {}", accepted.join(", "));
         Self::failure(415, reason::UNSUPPORTED_MEDIA_TYPE, message)
     }
 
     /// 406; `available` are the media types an answer may have.
     pub fn not_acceptable(available: &[&str]) -> Self {
-        let message = format!(
-            "only the following media types are accepted: {}",
-            available.join(", ")
-        );
+        let message = format!("only the following media types are accepted: {}", available.join(", "));
         Self::failure(406, reason::NOT_ACCEPTABLE, message)
     }
 
-    fn about(
-        code: u16,
-        reason: &str,
-        resource: &GroupResource,
-        name: &str,
-        message: String,
-    ) -> Self {
-        let details = Details {
-            group: resource.group.clone(),
-            kind: resource.resource.clone(),
-            name: name.into(),
-            ..Details::default()
-        };
+    fn about(code: u16, reason: &str, resource: &GroupResource, name: &str, message: String) -> Self {
+        let details = Details { group: resource.group.clone(), kind: resource.resource.clone(), name: name.into(), ..Details::default() };
         Self::failure(code, reason, message).with_details(details)
     }
 }
@@ -517,11 +419,7 @@ mod tests {
             "reason": "NotFound", "details": {"name": "x", "kind": "pods"}, "code": 404,
         });
         assert_eq!(serde_json::to_value(&status).unwrap(), expected);
-        assert!(
-            String::from_utf8(status.to_json())
-                .unwrap()
-                .starts_with(r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status""#)
-        );
+        assert!(String::from_utf8(status.to_json()).unwrap().starts_with(r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status""#));
     }
 
     #[test]
@@ -537,11 +435,7 @@ mod tests {
     #[test]
     fn invalid_lists_all_errors_and_causes() {
         let errors = vec![
-            Error::invalid(
-                &Path::new("spec").child("replicas"),
-                -1,
-                "must be greater than or equal to 0",
-            ),
+            Error::invalid(&Path::new("spec").child("replicas"), -1, "must be greater than or equal to 0"),
             Error::required(&Path::new("spec").child("selector"), ""),
         ];
         let status = Status::invalid(&GroupKind::new("apps", "Deployment"), "x", errors);
@@ -552,11 +446,7 @@ mod tests {
         );
         assert_eq!(
             status.causes()[1],
-            Cause {
-                reason: "FieldValueRequired".into(),
-                message: "Required value".into(),
-                field: "spec.selector".into()
-            }
+            Cause { reason: "FieldValueRequired".into(), message: "Required value".into(), field: "spec.selector".into() }
         );
     }
 
@@ -567,12 +457,8 @@ mod tests {
 
     #[test]
     fn a_status_reads_back_from_json() {
-        let status =
-            Status::forbidden(&GroupResource::new("", "pods"), "", "no").with_retry_after(2);
-        assert_eq!(
-            serde_json::from_slice::<Status>(&status.to_json()).unwrap(),
-            status
-        );
+        let status = Status::forbidden(&GroupResource::new("", "pods"), "", "no").with_retry_after(2);
+        assert_eq!(serde_json::from_slice::<Status>(&status.to_json()).unwrap(), status);
         assert_eq!(status.retry_after_seconds(), Some(2));
     }
 }

@@ -23,9 +23,7 @@ pub fn parse_rfc3339(text: &str) -> Option<Timestamp> {
 /// The time from `since` until `now` as kubectl's AGE column shows it; `<unknown>` without `since`.
 pub fn age(since: Option<Timestamp>, now: Timestamp) -> String {
     match since {
-        Some(since) => {
-            human_duration((now.as_millisecond() - since.as_millisecond()).div_euclid(1000))
-        }
+        Some(since) => human_duration((now.as_millisecond() - since.as_millisecond()).div_euclid(1000)),
         None => "<unknown>".into(),
     }
 }

@@ -225,7 +225,11 @@ fn port_range(text: &str) -> Result<PortRange, String> {
 
 fn authorization_mode(text: &str) -> Result<String, String> {
     const MODES: [&str; 4] = ["AlwaysAllow", "AlwaysDeny", "Node", "RBAC"];
-    if MODES.contains(&text) { Ok(text.to_owned()) } else { Err(format!("{text:?} is not a valid mode; valid modes are {}", MODES.join(", "))) }
+    if MODES.contains(&text) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("{text:?} is not a valid mode; valid modes are {}", MODES.join(", ")))
+    }
 }
 
 #[cfg(test)]
@@ -239,7 +243,13 @@ mod tests {
 
     #[test]
     fn the_flags_of_a_usual_cluster_are_understood() {
-        let config = parse(&["--authorization-mode=Node,RBAC", "--allow-privileged", "--service-cluster-ip-range=10.96.0.0/16", "--anonymous-auth=false"]).unwrap();
+        let config = parse(&[
+            "--authorization-mode=Node,RBAC",
+            "--allow-privileged",
+            "--service-cluster-ip-range=10.96.0.0/16",
+            "--anonymous-auth=false",
+        ])
+        .unwrap();
         assert_eq!(config.authorization_mode, ["Node", "RBAC"]);
         assert!(config.allow_privileged && !config.anonymous_auth);
         assert_eq!(config.timeout(), Duration::from_secs(34));

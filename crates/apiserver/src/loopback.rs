@@ -13,7 +13,10 @@ use futures::{Stream, StreamExt, TryStreamExt};
 use http::{Method, Request, StatusCode, header};
 use http_body_util::BodyExt;
 use serde_json::Value;
-use tokio_util::{codec::{FramedRead, LinesCodec}, io::StreamReader};
+use tokio_util::{
+    codec::{FramedRead, LinesCodec},
+    io::StreamReader,
+};
 use tower::{ServiceExt, util::BoxCloneSyncService};
 
 use crate::request::UserInfo;
@@ -176,7 +179,11 @@ impl Api {
 
     /// Watches from a list's resourceVersion: (ADDED | MODIFIED | DELETED | BOOKMARK, object). Ends when the server
     /// ends it, with an error where the history is gone; list again then.
-    pub(crate) async fn watch(&self, query: &str, resource_version: &str) -> Result<impl Stream<Item = Result<(String, Object), Status>> + Send + use<>, Status> {
+    pub(crate) async fn watch(
+        &self,
+        query: &str,
+        resource_version: &str,
+    ) -> Result<impl Stream<Item = Result<(String, Object), Status>> + Send + use<>, Status> {
         let query = format!("{query}&watch=true&allowWatchBookmarks=true&resourceVersion={resource_version}");
         let request = Request::get(self.url("", query.trim_start_matches('&'))).body(Body::empty());
         let request = request.map_err(|e| Status::internal(format!("building a watch: {e}")))?;

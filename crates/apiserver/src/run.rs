@@ -58,14 +58,17 @@ pub async fn run(config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let advertise = config.advertise_address.or_else(|| default_address(config.bind_address));
     let advertised = SocketAddr::new(advertise.unwrap_or(config.bind_address), address.port()).to_string();
     let mut trust = Trust::from_config(&config, &loopback, &advertised)?;
-    let bootstrap = Bootstrap::new(loopback.clone(), BootstrapConfig {
-        service_ranges: config.service_cluster_ip_range.clone(),
-        advertise,
-        port: address.port(),
-        hostname: hostname(),
-        authentication: std::mem::take(&mut trust.published),
-        rbac: trust.upkeep.rbac.is_some(),
-    });
+    let bootstrap = Bootstrap::new(
+        loopback.clone(),
+        BootstrapConfig {
+            service_ranges: config.service_cluster_ip_range.clone(),
+            advertise,
+            port: address.port(),
+            hostname: hostname(),
+            authentication: std::mem::take(&mut trust.published),
+            rbac: trust.upkeep.rbac.is_some(),
+        },
+    );
     let health = Arc::new(Health::new());
     let checks = add_checks(&health, &backend, &bootstrap, trust.upkeep.rbac.clone(), &shutdown);
     let (server, upkeep) = assemble(&config, backend, loopback.clone(), trust, (health, checks), advertised, shutdown.clone())?;

@@ -102,7 +102,8 @@ fn authenticator(
         group: config.requestheader_group_headers.clone(),
         extra_prefix: config.requestheader_extra_headers_prefix.clone(),
     };
-    let published = bootstrap::authentication::data(client_ca.as_ref().map(|ca| ca.pem()), proxy_ca.as_ref().map(|ca| (ca.pem(), &headers)));
+    let published =
+        bootstrap::authentication::data(client_ca.as_ref().map(|ca| ca.pem()), proxy_ca.as_ref().map(|ca| (ca.pem(), &headers)));
     let mut authenticators: Vec<Arc<dyn Authenticator>> = Vec::new();
     if let Some(ca) = &proxy_ca {
         authenticators.push(Arc::new(FrontProxy::new(ca.clone(), headers)));

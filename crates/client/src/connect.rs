@@ -119,10 +119,7 @@ impl Connector {
 
     async fn config(&self, anonymous: bool) -> Result<Config, Error> {
         let mut config = match &self.kubeconfig {
-            Some(path) => from_file(path).await.map_err(|source| Error::Kubeconfig {
-                path: path.clone(),
-                source: Box::new(source),
-            })?,
+            Some(path) => from_file(path).await.map_err(|source| Error::Kubeconfig { path: path.clone(), source: Box::new(source) })?,
             None => Config::incluster().map_err(Error::InCluster)?,
         };
         if anonymous {
@@ -188,9 +185,7 @@ impl Shared {
     async fn reconnect(&self) -> Option<Client> {
         let files = self.connector.files();
         let config = self.connector.config(self.token.is_some()).await;
-        let client = config.and_then(|config| {
-            Client::try_from(config).map_err(|error| Error::Setup(Box::new(error)))
-        });
+        let client = config.and_then(|config| Client::try_from(config).map_err(|error| Error::Setup(Box::new(error))));
         match client {
             Ok(client) => {
                 tracing::info!("kubeconfig files changed, connecting anew");

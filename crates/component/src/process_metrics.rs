@@ -12,12 +12,18 @@ impl Collector for ProcessCollector {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), std::fmt::Error> {
         if let Some(bytes) = resident_bytes() {
             let gauge = ConstGauge::new(bytes);
-            let metric = encoder.encode_descriptor("process_resident_memory_bytes", "Resident memory size in bytes", None, gauge.metric_type())?;
+            let metric =
+                encoder.encode_descriptor("process_resident_memory_bytes", "Resident memory size in bytes", None, gauge.metric_type())?;
             gauge.encode(metric)?;
         }
         if let Some(seconds) = cpu_seconds() {
             let counter = ConstCounter::new(seconds);
-            let metric = encoder.encode_descriptor("process_cpu_seconds", "Total user and system CPU time spent in seconds", None, counter.metric_type())?;
+            let metric = encoder.encode_descriptor(
+                "process_cpu_seconds",
+                "Total user and system CPU time spent in seconds",
+                None,
+                counter.metric_type(),
+            )?;
             counter.encode(metric)?;
         }
         if let Some(open) = open_files() {

@@ -45,13 +45,8 @@ pub struct Peer {
 
 /// Accepts connections and hands their requests to `service` until `shutdown`; then lets running requests finish,
 /// for `drain` at the most.
-pub async fn serve<S, B>(
-    listener: TcpListener,
-    tls: Option<Arc<ReloadingServerConfig>>,
-    service: S,
-    shutdown: Shutdown,
-    drain: Duration,
-) where
+pub async fn serve<S, B>(listener: TcpListener, tls: Option<Arc<ReloadingServerConfig>>, service: S, shutdown: Shutdown, drain: Duration)
+where
     S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
     S::Future: Send + 'static,
     B: Body + Send + 'static,
@@ -143,13 +138,7 @@ where
     serve_stream(stream, Peer { addr, certs }, service, watcher, streams).await
 }
 
-async fn serve_stream<I, S, B>(
-    stream: I,
-    peer: Peer,
-    service: S,
-    watcher: Watcher,
-    streams: u32,
-) -> Result<(), BoxError>
+async fn serve_stream<I, S, B>(stream: I, peer: Peer, service: S, watcher: Watcher, streams: u32) -> Result<(), BoxError>
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
@@ -191,11 +180,14 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addr = listener.local_addr().unwrap();
         let (stop, running) = (shutdown.clone(), Duration::from_millis(50));
-        let router = Router::new().route("/", get(move |Extension(peer): Extension<Peer>| async move {
-            stop.cancel();
-            tokio::time::sleep(running).await;
-            peer.addr.ip().to_string()
-        }));
+        let router = Router::new().route(
+            "/",
+            get(move |Extension(peer): Extension<Peer>| async move {
+                stop.cancel();
+                tokio::time::sleep(running).await;
+                peer.addr.ip().to_string()
+            }),
+        );
         let server = tokio::spawn(serve(listener, None, router, shutdown, Duration::from_secs(5)));
         let answer = get_root(addr).await;
         assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.ends_with("127.0.0.1"), "{answer}");

@@ -86,9 +86,7 @@ mod tests {
 
     #[test]
     fn takes_each_resource_in_the_preferred_version() {
-        let resource = |name: &str, kind: &str| {
-            serde_json::json!({"resource": name, "responseKind": {"kind": kind}, "scope": "Namespaced", "verbs": ["list"]})
-        };
+        let resource = |name: &str, kind: &str| serde_json::json!({"resource": name, "responseKind": {"kind": kind}, "scope": "Namespaced", "verbs": ["list"]});
         let group = serde_json::json!({
             "metadata": {"name": "batch"},
             "versions": [
@@ -99,7 +97,8 @@ mod tests {
         });
         let mut discovered = Discovered::default();
         add(&mut discovered, serde_json::from_value(group).unwrap());
-        let found: Vec<_> = discovered.resources.iter().map(|served| format!("{}.{}", served.resource.plural, served.resource.version)).collect();
+        let found: Vec<_> =
+            discovered.resources.iter().map(|served| format!("{}.{}", served.resource.plural, served.resource.version)).collect();
         assert_eq!(found, ["jobs.v1", "cronjobs.v1beta1"]);
         assert_eq!(discovered.failed, ["batch/v0"]);
         assert!(discovered.resources[0].takes(&["list"]) && !discovered.resources[0].takes(&["list", "delete"]));

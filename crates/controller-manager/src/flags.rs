@@ -141,9 +141,10 @@ impl Flags {
         controllers::check_names(&self.controllers)?;
         FeatureGates::parse(&[], &self.feature_gates).context("--feature-gates")?;
         ensure!(!self.allocate_node_cidrs || !self.cluster_cidr.is_empty(), "--allocate-node-cidrs needs --cluster-cidr");
-        let root_ca = self.root_ca_file.as_ref().map(|path| {
-            std::fs::read_to_string(path).with_context(|| format!("read --root-ca-file {}", path.display()))
-        });
+        let root_ca = self
+            .root_ca_file
+            .as_ref()
+            .map(|path| std::fs::read_to_string(path).with_context(|| format!("read --root-ca-file {}", path.display())));
         let options = Options {
             concurrent: self.concurrency(),
             root_ca: root_ca.transpose()?,

@@ -80,7 +80,9 @@ mod tests {
         let many = json!({"key": "cpus", "operator": "Gt", "values": ["16"]});
         assert!(fits(json!([{"matchExpressions": [ssd]}])));
         assert!(!fits(json!([{"matchExpressions": [ssd, many]}])));
-        assert!(fits(json!([{"matchExpressions": [many]}, {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}])));
+        assert!(fits(
+            json!([{"matchExpressions": [many]}, {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}])
+        ));
         assert!(!fits(json!([{}])));
     }
 }

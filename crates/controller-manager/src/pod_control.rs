@@ -83,13 +83,7 @@ impl PodControl {
     }
 
     /// Deletes all of `doomed` at once; `failed` hears the UID of each that will not be seen to go.
-    pub(crate) async fn delete_many<O>(
-        &self,
-        owner: &O,
-        namespace: &str,
-        doomed: &[Arc<Pod>],
-        failed: impl Fn(&str),
-    ) -> anyhow::Result<()>
+    pub(crate) async fn delete_many<O>(&self, owner: &O, namespace: &str, doomed: &[Arc<Pod>], failed: impl Fn(&str)) -> anyhow::Result<()>
     where
         O: Typed + Resource<DynamicType = ()> + fmt::Debug,
     {

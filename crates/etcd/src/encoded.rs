@@ -53,11 +53,8 @@ mod tests {
             kv: Some(mvccpb::KeyValue { key: "k".into(), mod_revision: 7, ..Default::default() }),
             prev_kv: None,
         };
-        let sent = WatchResponse {
-            watch_id: 3,
-            events: vec![event.encode_to_vec().into(), event.encode_to_vec().into()],
-            ..Default::default()
-        };
+        let sent =
+            WatchResponse { watch_id: 3, events: vec![event.encode_to_vec().into(), event.encode_to_vec().into()], ..Default::default() };
         let read = etcdserverpb::WatchResponse::decode(sent.encode_to_vec().as_slice()).unwrap();
         assert_eq!(read.watch_id, 3);
         assert_eq!(read.events, vec![event.clone(), event]);

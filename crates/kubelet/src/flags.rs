@@ -11,9 +11,7 @@ use clap::Parser;
 use component::logs::LogFlags;
 use k8s_openapi::api::core::v1::Taint;
 
-use crate::{
-    Config, Runtime,
-    file::KubeletConfiguration, node::eviction::Thresholds};
+use crate::{Config, Runtime, file::KubeletConfiguration, node::eviction::Thresholds};
 
 /// Port that read-only health checks of upstream's kubelet are on.
 const HEALTHZ_PORT: u16 = 10248;

@@ -23,8 +23,8 @@ use std::{collections::BTreeMap, net::IpAddr, path::PathBuf};
 use k8s_openapi::api::core::v1::Taint;
 
 pub use file::KubeletConfiguration;
-pub use node::eviction::Thresholds;
 pub use flags::Flags;
+pub use node::eviction::Thresholds;
 pub use start::run;
 
 /// Which runtime runs the pods.

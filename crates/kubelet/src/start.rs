@@ -24,7 +24,10 @@ use crate::{
         events::Events,
         heartbeat, lease,
         object::Machine,
-        orphans, paths::Paths, pods, relist, services::Services,
+        orphans,
+        paths::Paths,
+        pods, relist,
+        services::Services,
     },
     pod::images::Images,
     runtime::{hollow::Hollow, process},
@@ -108,11 +111,7 @@ fn settings(config: &Config, port: u16) -> Settings {
     let host = std::fs::read_to_string(resolv).unwrap_or_default();
     let restart = file.crash_loop_back_off.max_container_restart_period;
     Settings {
-        dns: Dns {
-            servers: config.cluster_dns.clone(),
-            domain: config.cluster_domain.clone(),
-            host: Resolver::parse(&host),
-        },
+        dns: Dns { servers: config.cluster_dns.clone(), domain: config.cluster_domain.clone(), host: Resolver::parse(&host) },
         max_restart_delay: restart.and_then(|d| SignedDuration::try_from(d).ok()).unwrap_or(crate::pod::backoff::MOST),
         max_pods: config.max_pods,
         thresholds: config.thresholds,

@@ -46,7 +46,12 @@ impl SchedulerConfiguration {
     pub(crate) fn load(path: &Path) -> anyhow::Result<Self> {
         let file: Self = component::config_file::load(path)?;
         if file.kind != "KubeSchedulerConfiguration" || file.api_version != "kubescheduler.config.k8s.io/v1" {
-            bail!("{}: want kubescheduler.config.k8s.io/v1 KubeSchedulerConfiguration, got {:?} {:?}", path.display(), file.api_version, file.kind);
+            bail!(
+                "{}: want kubescheduler.config.k8s.io/v1 KubeSchedulerConfiguration, got {:?} {:?}",
+                path.display(),
+                file.api_version,
+                file.kind
+            );
         }
         Ok(file)
     }

@@ -92,7 +92,8 @@ impl Actor {
 
     async fn bind(&self, attempt: Attempt, node: &str, began: Instant) {
         let outcome = tokio::time::timeout(DEADLINE, self.write_binding(&attempt.pod, node)).await;
-        let outcome = outcome.map_err(|_| format!("no answer within {DEADLINE:?}")).and_then(|written| written.map_err(|error| error.to_string()));
+        let outcome =
+            outcome.map_err(|_| format!("no answer within {DEADLINE:?}")).and_then(|written| written.map_err(|error| error.to_string()));
         match outcome {
             Ok(()) => {
                 self.metrics.attempt("scheduled", began.elapsed().as_secs_f64());

@@ -29,10 +29,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use client::{connect::Connector, events::Recorder, leader, serving::{self, Serving}};
+use client::{
+    connect::Connector,
+    events::Recorder,
+    leader,
+    serving::{self, Serving},
+};
+use component::Shutdown;
 use component::health::{Check, Health};
 use component::metrics::Registry;
-use component::Shutdown;
 
 pub use flags::Flags;
 

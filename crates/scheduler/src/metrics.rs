@@ -36,7 +36,11 @@ impl Metrics {
             pending: Family::default(),
         };
         registry.register("scheduler_schedule_attempts", "Number of attempts to schedule pods, by the result", metrics.attempts.clone());
-        registry.register("scheduler_scheduling_attempt_duration_seconds", "Scheduling attempt latency in seconds", metrics.durations.clone());
+        registry.register(
+            "scheduler_scheduling_attempt_duration_seconds",
+            "Scheduling attempt latency in seconds",
+            metrics.durations.clone(),
+        );
         registry.register("scheduler_pending_pods", "Number of pending pods, by the queue type", metrics.pending.clone());
         metrics
     }
@@ -48,7 +52,8 @@ impl Metrics {
     }
 
     pub(crate) fn pending(&self, counts: Counts) {
-        let places = [("active", counts.active), ("backoff", counts.backoff), ("unschedulable", counts.unschedulable), ("gated", counts.gated)];
+        let places =
+            [("active", counts.active), ("backoff", counts.backoff), ("unschedulable", counts.unschedulable), ("gated", counts.gated)];
         for (queue, count) in places {
             self.pending.get_or_create(&Place { queue }).set(i64::try_from(count).unwrap_or(i64::MAX));
         }

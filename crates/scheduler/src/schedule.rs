@@ -71,7 +71,8 @@ impl fmt::Display for Unfit {
 
 /// Finds the best node; `start` is where the round of nodes begins, so that all get their turn.
 pub(crate) fn schedule(plugins: &[Entry], pod: &PodInfo, snapshot: &Snapshot, start: usize) -> Result<Decision, Unfit> {
-    let prepared: Vec<_> = plugins.iter().filter_map(|(plugin, _)| plugin.as_filter()).map(|filter| (filter, filter.prepare(pod))).collect();
+    let prepared: Vec<_> =
+        plugins.iter().filter_map(|(plugin, _)| plugin.as_filter()).map(|filter| (filter, filter.prepare(pod))).collect();
     let total = snapshot.nodes.len();
     let enough = feasible_enough(total);
     let (mut feasible, mut refusals, mut looked_at) = (Vec::new(), Vec::new(), 0);

@@ -78,9 +78,7 @@ pub(crate) fn router(node: RaftNode, registry: Arc<Registry>) -> Router {
 }
 
 async fn version() -> impl IntoResponse {
-    let text = format!(
-        r#"{{"etcdserver":"{ETCD_VERSION}","etcdcluster":"{ETCD_CLUSTER_VERSION}","storage":"{ETCD_CLUSTER_VERSION}"}}"#
-    );
+    let text = format!(r#"{{"etcdserver":"{ETCD_VERSION}","etcdcluster":"{ETCD_CLUSTER_VERSION}","storage":"{ETCD_CLUSTER_VERSION}"}}"#);
     ([(header::CONTENT_TYPE, "application/json")], text)
 }
 

@@ -78,7 +78,13 @@ impl Metrics {
 /// Registers what is read at each scrape.
 pub(crate) fn register_gauges(registry: &Registry, node: &RaftNode, quota: Option<u64>) {
     let id = format!("{:x}", node.identity().member_id);
-    register_label(registry, "etcd_server_id", "Server or member ID in hexadecimal format. 1 for 'server_id' label with current ID", "server_id", id);
+    register_label(
+        registry,
+        "etcd_server_id",
+        "Server or member ID in hexadecimal format. 1 for 'server_id' label with current ID",
+        "server_id",
+        id,
+    );
     let node = node.clone();
     registry.register_collector(Box::new(Sampler(Arc::new(move || sample(&node, quota)))));
 }

@@ -182,11 +182,7 @@ fn peer_tls(config: &Config) -> Option<ServerTls> {
 }
 
 /// As in etcd, a trusted CA alone asks for client certificates.
-fn server_tls(
-    cert: &Option<PathBuf>,
-    key: &Option<PathBuf>,
-    ca: &Option<PathBuf>,
-) -> Option<ServerTls> {
+fn server_tls(cert: &Option<PathBuf>, key: &Option<PathBuf>, ca: &Option<PathBuf>) -> Option<ServerTls> {
     let client_auth = if ca.is_some() { ClientAuth::Required } else { ClientAuth::None };
     Some(ServerTls { cert_file: cert.clone()?, key_file: key.clone()?, client_ca_file: ca.clone(), client_auth })
 }
@@ -195,8 +191,18 @@ fn registry() -> (Arc<Registry>, Metrics) {
     let registry = Registry::new();
     let metrics = Metrics::register(&registry);
     let label = |name, help, label, value: &str| metrics::register_label(&registry, name, help, label, value.into());
-    label("etcd_server_version", "Which version is running. 1 for 'server_version' label with current version", "server_version", ETCD_VERSION);
-    label("etcd_cluster_version", "Which version is running. 1 for 'cluster_version' label with current cluster version", "cluster_version", "3.6");
+    label(
+        "etcd_server_version",
+        "Which version is running. 1 for 'server_version' label with current version",
+        "server_version",
+        ETCD_VERSION,
+    );
+    label(
+        "etcd_cluster_version",
+        "Which version is running. 1 for 'cluster_version' label with current cluster version",
+        "cluster_version",
+        "3.6",
+    );
     debug_assert!(ETCD_CLUSTER_VERSION.starts_with("3.6"));
     (Arc::new(registry), metrics)
 }

@@ -98,8 +98,7 @@ fn end() -> impl Strategy<Value = Bytes> {
 }
 
 fn put() -> impl Strategy<Value = Put> {
-    (key(), prop::collection::vec(any::<u8>(), 0..3))
-        .prop_map(|(key, value)| Put { key, value: value.into(), ..Default::default() })
+    (key(), prop::collection::vec(any::<u8>(), 0..3)).prop_map(|(key, value)| Put { key, value: value.into(), ..Default::default() })
 }
 
 fn delete() -> impl Strategy<Value = DeleteRange> {
@@ -109,9 +108,10 @@ fn delete() -> impl Strategy<Value = DeleteRange> {
 fn command() -> impl Strategy<Value = Command> {
     // A checked transaction writes no key twice: deletions here, puts of other keys after them.
     let txn = (delete(), prop::collection::btree_map(key(), any::<u8>(), 0..4)).prop_map(|(delete, puts)| {
-        let puts = puts.into_iter().filter(|(key, _)| !within(key, &delete.key, &delete.range_end)).map(|(key, value)| {
-            Request::Put(Put { key, value: vec![value].into(), ..Default::default() })
-        });
+        let puts = puts
+            .into_iter()
+            .filter(|(key, _)| !within(key, &delete.key, &delete.range_end))
+            .map(|(key, value)| Request::Put(Put { key, value: vec![value].into(), ..Default::default() }));
         let puts: Vec<Request> = puts.collect();
         let requests = std::iter::once(Request::DeleteRange(delete)).chain(puts);
         Command::Txn(Txn { success: requests.map(|request| Op { request: Some(request) }).collect(), ..Default::default() })
@@ -133,8 +133,11 @@ struct Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    (prop::collection::vec(command(), 1..6), 0..3usize, prop::bool::weighted(0.2))
-        .prop_map(|(commands, scrubs, restart)| Step { commands, scrubs, restart })
+    (prop::collection::vec(command(), 1..6), 0..3usize, prop::bool::weighted(0.2)).prop_map(|(commands, scrubs, restart)| Step {
+        commands,
+        scrubs,
+        restart,
+    })
 }
 
 fn open(disk: &Arc<Memory>) -> Arc<State> {

@@ -47,10 +47,7 @@ impl Manager {
     pub(super) fn describe(&self) -> String {
         let mut out = go::quote(&self.name);
         if !self.subresource.is_empty() {
-            out.push_str(&format!(
-                " with subresource {}",
-                go::quote(&self.subresource)
-            ));
+            out.push_str(&format!(" with subresource {}", go::quote(&self.subresource)));
         }
         if self.operation == Operation::Update {
             out.push_str(&format!(" using {}", self.api_version));
@@ -62,16 +59,8 @@ impl Manager {
 impl Managers {
     /// Reads `metadata.managedFields`; `None` if an entry is malformed.
     pub(super) fn read(meta: &Map<String, Value>) -> Option<Self> {
-        let entries = meta
-            .get("managedFields")
-            .and_then(Value::as_array)
-            .map(Vec::as_slice)
-            .unwrap_or_default();
-        entries
-            .iter()
-            .map(read_entry)
-            .collect::<Option<_>>()
-            .map(Self)
+        let entries = meta.get("managedFields").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        entries.iter().map(read_entry).collect::<Option<_>>().map(Self)
     }
 
     /// The entries of `metadata.managedFields`, in upstream's order.
@@ -79,24 +68,10 @@ impl Managers {
         let mut entries: Vec<_> = self.0.iter().collect();
         let second = |managed: &Managed| managed.time.map_or(i64::MIN, |time| time.as_second());
         entries.sort_by_key(|(manager, managed)| {
-            let Manager {
-                name,
-                operation,
-                subresource,
-                ..
-            } = manager;
-            (
-                *operation,
-                second(managed),
-                name.clone(),
-                managed.api_version.clone(),
-                subresource.clone(),
-            )
+            let Manager { name, operation, subresource, .. } = manager;
+            (*operation, second(managed), name.clone(), managed.api_version.clone(), subresource.clone())
         });
-        entries
-            .into_iter()
-            .map(|(manager, managed)| write_entry(manager, managed))
-            .collect()
+        entries.into_iter().map(|(manager, managed)| write_entry(manager, managed)).collect()
     }
 
     /// Takes fields from a manager; one without fields is no manager any more.
@@ -111,13 +86,8 @@ impl Managers {
 
     /// Merges the oldest updaters of a version into one, so that at most `max` updaters remain.
     pub(super) fn cap(&mut self, max: usize) {
-        let updaters = self
-            .0
-            .iter()
-            .filter(|(manager, _)| manager.operation == Operation::Update);
-        let mut updaters: Vec<_> = updaters
-            .map(|(manager, managed)| (managed.time, manager.clone()))
-            .collect();
+        let updaters = self.0.iter().filter(|(manager, _)| manager.operation == Operation::Update);
+        let mut updaters: Vec<_> = updaters.map(|(manager, managed)| (managed.time, manager.clone())).collect();
         let mut count = updaters.len();
         updaters.sort();
         let mut first_of_version: BTreeMap<String, Manager> = BTreeMap::new();
@@ -166,24 +136,11 @@ fn read_entry(entry: &Value) -> Option<(Manager, Managed)> {
     let manager = Manager {
         name: text("manager").into(),
         operation,
-        api_version: if operation == Operation::Apply {
-            String::new()
-        } else {
-            api_version.clone()
-        },
+        api_version: if operation == Operation::Apply { String::new() } else { api_version.clone() },
         subresource: text("subresource").into(),
     };
-    let set = entry
-        .get("fieldsV1")
-        .map_or_else(|| Some(FieldSet::default()), FieldSet::from_value)?;
-    Some((
-        manager,
-        Managed {
-            set,
-            api_version,
-            time: text("time").parse().ok(),
-        },
-    ))
+    let set = entry.get("fieldsV1").map_or_else(|| Some(FieldSet::default()), FieldSet::from_value)?;
+    Some((manager, Managed { set, api_version, time: text("time").parse().ok() }))
 }
 
 fn write_entry(manager: &Manager, managed: &Managed) -> Value {
@@ -192,14 +149,7 @@ fn write_entry(manager: &Manager, managed: &Managed) -> Value {
     if !manager.name.is_empty() {
         put("manager", manager.name.clone().into());
     }
-    put(
-        "operation",
-        if manager.operation == Operation::Apply {
-            "Apply".into()
-        } else {
-            "Update".into()
-        },
-    );
+    put("operation", if manager.operation == Operation::Apply { "Apply".into() } else { "Update".into() });
     put("apiVersion", managed.api_version.clone().into());
     if let Some(at) = managed.time {
         put("time", time::format_rfc3339_seconds(at).into());

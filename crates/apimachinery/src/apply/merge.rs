@@ -18,47 +18,28 @@ fn values(ty: Type<'_>, live: Option<&Value>, config: Option<&Value>) -> Option<
     match ty.shape(decisive) {
         Shape::Leaf => leaf(),
         Shape::Map => {
-            let (live, config) = (
-                live.and_then(Value::as_object),
-                config.and_then(Value::as_object),
-            );
+            let (live, config) = (live.and_then(Value::as_object), config.and_then(Value::as_object));
             if live.is_none_or(Map::is_empty) && config.is_none_or(Map::is_empty) {
                 return leaf();
             }
             Some(Value::Object(members(ty, live, config)))
         }
         Shape::List(keys) => {
-            let (live, config) = (
-                live.and_then(Value::as_array),
-                config.and_then(Value::as_array),
-            );
+            let (live, config) = (live.and_then(Value::as_array), config.and_then(Value::as_array));
             if live.is_none_or(Vec::is_empty) && config.is_none_or(Vec::is_empty) {
                 return leaf();
             }
-            let slice =
-                |items: Option<&Vec<Value>>| items.map(Vec::as_slice).unwrap_or_default().to_vec();
-            Some(Value::Array(
-                Lists::new(ty, keys, &slice(live), &slice(config)).merge(),
-            ))
+            let slice = |items: Option<&Vec<Value>>| items.map(Vec::as_slice).unwrap_or_default().to_vec();
+            Some(Value::Array(Lists::new(ty, keys, &slice(live), &slice(config)).merge()))
         }
     }
 }
 
-fn members(
-    ty: Type<'_>,
-    live: Option<&Map<String, Value>>,
-    config: Option<&Map<String, Value>>,
-) -> Map<String, Value> {
+fn members(ty: Type<'_>, live: Option<&Map<String, Value>>, config: Option<&Map<String, Value>>) -> Map<String, Value> {
     let names: BTreeSet<&String> = live.into_iter().chain(config).flat_map(Map::keys).collect();
     let merged = names.into_iter().filter_map(|name| {
-        let (live, config) = (
-            live.and_then(|fields| fields.get(name)),
-            config.and_then(|fields| fields.get(name)),
-        );
-        Some((
-            name.clone(),
-            values(ty.member_or_deduced(name).0, live, config)?,
-        ))
+        let (live, config) = (live.and_then(|fields| fields.get(name)), config.and_then(|fields| fields.get(name)));
+        Some((name.clone(), values(ty.member_or_deduced(name).0, live, config)?))
     });
     merged.collect()
 }
@@ -75,36 +56,20 @@ struct Lists<'a, 'v> {
 impl<'a, 'v> Lists<'a, 'v> {
     fn new(ty: Type<'a>, keys: &[String], live: &'v [Value], config: &'v [Value]) -> Self {
         let elements = |items: &'v [Value]| -> Vec<(PathElement, &'v Value)> {
-            items
-                .iter()
-                .filter_map(|item| Some((ty.item_element(keys, item).ok()?, item)))
-                .collect()
+            items.iter().filter_map(|item| Some((ty.item_element(keys, item).ok()?, item))).collect()
         };
         let (live, config) = (elements(live), elements(config));
         let mut live_by = BTreeMap::new();
         for (element, item) in &live {
             // A key that occurs twice merges with none of its items.
-            live_by
-                .entry(element.clone())
-                .and_modify(|known| *known = None)
-                .or_insert(Some(*item));
+            live_by.entry(element.clone()).and_modify(|known| *known = None).or_insert(Some(*item));
         }
         let in_config = config.iter().map(|(element, _)| element.clone()).collect();
-        Self {
-            ty,
-            live,
-            config,
-            live_by,
-            in_config,
-        }
+        Self { ty, live, config, live_by, in_config }
     }
 
     fn merge(&self) -> Vec<Value> {
-        let mut shared = self
-            .config
-            .iter()
-            .map(|(element, _)| element)
-            .filter(|element| self.live_by.contains_key(*element));
+        let mut shared = self.config.iter().map(|(element, _)| element).filter(|element| self.live_by.contains_key(*element));
         let mut next_shared = shared.next();
         let mut merged = BTreeSet::new();
         let mut out = Vec::new();
@@ -119,9 +84,7 @@ impl<'a, 'v> Lists<'a, 'v> {
                     next_shared = shared.next();
                     continue;
                 }
-                if self.in_config.contains(element)
-                    && next_shared.is_some_and(|next| next != element)
-                {
+                if self.in_config.contains(element) && next_shared.is_some_and(|next| next != element) {
                     // Its turn comes with the configuration's item.
                     l += 1;
                     continue;
@@ -167,10 +130,7 @@ mod tests {
         let schema = sample::pod();
         let merged = merge(Type::of(&schema), &list(live), &list(config));
         let items = merged["spec"]["containers"].as_array().unwrap().clone();
-        items
-            .iter()
-            .map(|item| item["name"].as_str().unwrap().to_owned())
-            .collect()
+        items.iter().map(|item| item["name"].as_str().unwrap().to_owned()).collect()
     }
 
     #[test]
@@ -186,9 +146,6 @@ mod tests {
         let live = json!({"metadata": {"labels": {"a": "1", "b": "2"}}, "spec": {"selector": {"matchLabels": {"x": "1"}}}});
         let config = json!({"metadata": {"labels": {"b": "3"}}, "spec": {"selector": {"matchLabels": {"y": "2"}}}});
         let merged = merge(Type::of(&schema), &live, &config);
-        assert_eq!(
-            merged,
-            json!({"metadata": {"labels": {"a": "1", "b": "3"}}, "spec": {"selector": {"matchLabels": {"y": "2"}}}})
-        );
+        assert_eq!(merged, json!({"metadata": {"labels": {"a": "1", "b": "3"}}, "spec": {"selector": {"matchLabels": {"y": "2"}}}}));
     }
 }

@@ -92,25 +92,14 @@ fn conflict_message(conflicts: &[(String, String)]) -> String {
         }
         lines.push(format!("- {path}"));
     }
-    format!(
-        "Apply failed with {} conflicts: {}",
-        conflicts.len(),
-        lines.join("\n")
-    )
+    format!("Apply failed with {} conflicts: {}", conflicts.len(), lines.join("\n"))
 }
 
 /// Fields nobody manages: the server writes them, or they identify the object.
 static UNMANAGED: LazyLock<FieldSet> = LazyLock::new(|| {
     let names = "name namespace creationTimestamp selfLink uid clusterName generation managedFields resourceVersion";
-    let paths: Vec<String> = names
-        .split(' ')
-        .map(|name| format!("metadata.{name}"))
-        .collect();
-    FieldSet::of(
-        ["apiVersion", "kind", "metadata"]
-            .into_iter()
-            .chain(paths.iter().map(String::as_str)),
-    )
+    let paths: Vec<String> = names.split(' ').map(|name| format!("metadata.{name}")).collect();
+    FieldSet::of(["apiVersion", "kind", "metadata"].into_iter().chain(paths.iter().map(String::as_str)))
 });
 
 /// Writes into `new.metadata.managedFields` who manages what after `manager` changed `live` into `new`.
@@ -138,17 +127,10 @@ fn managers_for_update(live: &Object, new: &Object, cx: &Context<'_>) -> Manager
     if !cx.subresource.is_empty() {
         return of_live();
     }
-    match new
-        .meta()
-        .get("managedFields")
-        .and_then(Value::as_array)
-        .map(Vec::as_slice)
-    {
+    match new.meta().get("managedFields").and_then(Value::as_array).map(Vec::as_slice) {
         Some([]) => Managers::default(),
         Some([only]) if only.as_object().is_some_and(Map::is_empty) => Managers::default(),
-        _ => Managers::read(new.meta())
-            .filter(|managers| !managers.0.is_empty())
-            .unwrap_or_else(of_live),
+        _ => Managers::read(new.meta()).filter(|managers| !managers.0.is_empty()).unwrap_or_else(of_live),
     }
 }
 
@@ -157,24 +139,13 @@ fn write(managers: &Managers, object: &mut Object) {
     if entries.is_empty() {
         object.meta_mut().remove("managedFields");
     } else {
-        object
-            .meta_mut()
-            .insert("managedFields".into(), entries.into());
+        object.meta_mut().insert("managedFields".into(), entries.into());
     }
 }
 
 fn identity(name: &str, operation: Operation, cx: &Context<'_>) -> Manager {
-    let api_version = if operation == Operation::Apply {
-        String::new()
-    } else {
-        cx.gvk.api_version()
-    };
-    Manager {
-        name: name.into(),
-        operation,
-        api_version,
-        subresource: cx.subresource.into(),
-    }
+    let api_version = if operation == Operation::Apply { String::new() } else { cx.gvk.api_version() };
+    Manager { name: name.into(), operation, api_version, subresource: cx.subresource.into() }
 }
 
 /// Gives `manager` what changed, and takes it from the others.
@@ -219,13 +190,7 @@ fn unmanaged_meta(object: &Object) -> Value {
 ///
 /// For a create, `live` is what [`empty`] gives. The result still has to be decoded and defaulted by the kind's schema; if nothing
 /// changed it is the live object. Fields of others are only overwritten with `force`.
-pub fn apply(
-    live: &Object,
-    config: &Value,
-    manager: &str,
-    force: bool,
-    cx: &Context<'_>,
-) -> Result<Object, Error> {
+pub fn apply(live: &Object, config: &Value, manager: &str, force: bool, cx: &Context<'_>) -> Result<Object, Error> {
     check_config(config, cx)?;
     let mut managers = Managers::read(live.meta()).unwrap_or_default();
     if managers.0.is_empty() {
@@ -234,10 +199,7 @@ pub fn apply(
     let mut object = match apply_once(live, config, manager, force, &managers, cx) {
         Err(Error::Conflicts(conflicts)) if manager == "kubectl" => {
             let allowed = last_applied_fields(live, cx);
-            let left: Vec<_> = conflicts
-                .into_iter()
-                .filter(|(_, path)| !allowed.contains(path))
-                .collect();
+            let left: Vec<_> = conflicts.into_iter().filter(|(_, path)| !allowed.contains(path)).collect();
             if !left.is_empty() {
                 return Err(Error::Conflicts(left));
             }
@@ -252,24 +214,14 @@ pub fn apply(
 }
 
 fn check_config(config: &Value, cx: &Context<'_>) -> Result<(), Error> {
-    let text = |pointer: &str| {
-        config
-            .pointer(pointer)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-    };
-    let gvk = GroupVersionKind::from_api_version(text("/apiVersion"), text("/kind"))
-        .map_err(|error| Error::BadRequest(error.to_string()))?;
+    let text = |pointer: &str| config.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let gvk =
+        GroupVersionKind::from_api_version(text("/apiVersion"), text("/kind")).map_err(|error| Error::BadRequest(error.to_string()))?;
     if gvk != *cx.gvk {
         return Err(Error::BadRequest(format!("invalid object type: {gvk}")));
     }
-    if config
-        .pointer("/metadata/managedFields")
-        .is_some_and(|fields| !fields.is_null())
-    {
-        return Err(Error::BadRequest(
-            "metadata.managedFields must be nil".into(),
-        ));
+    if config.pointer("/metadata/managedFields").is_some_and(|fields| !fields.is_null()) {
+        return Err(Error::BadRequest("metadata.managedFields must be nil".into()));
     }
     let errors = walk::validate(Type::of(cx.schema), config);
     let list = match &errors[..] {
@@ -277,24 +229,11 @@ fn check_config(config: &Value, cx: &Context<'_>) -> Result<(), Error> {
         [one] => one.clone(),
         many => format!("errors:\n  {}", many.join("\n  ")),
     };
-    let place = format!(
-        "{}/{}; {gvk}",
-        text("/metadata/namespace"),
-        text("/metadata/name")
-    );
-    Err(Error::Typed(format!(
-        "failed to create typed patch object ({place}): {list}"
-    )))
+    let place = format!("{}/{}; {gvk}", text("/metadata/namespace"), text("/metadata/name"));
+    Err(Error::Typed(format!("failed to create typed patch object ({place}): {list}")))
 }
 
-fn apply_once(
-    live: &Object,
-    config: &Value,
-    manager: &str,
-    force: bool,
-    managers: &Managers,
-    cx: &Context<'_>,
-) -> Result<Object, Error> {
+fn apply_once(live: &Object, config: &Value, manager: &str, force: bool, managers: &Managers, cx: &Context<'_>) -> Result<Object, Error> {
     let ty = Type::of(cx.schema);
     let mut managers = managers.clone();
     let manager = identity(manager, Operation::Apply, cx);
@@ -302,19 +241,9 @@ fn apply_once(
     let merged = merge::merge(ty, &live_value, config);
 
     let last = managers.0.get(&manager).cloned();
-    let last_set = last
-        .as_ref()
-        .map(|managed| managed.set.clone())
-        .unwrap_or_default();
+    let last_set = last.as_ref().map(|managed| managed.set.clone()).unwrap_or_default();
     let set = walk::fields(ty, config).recursive_difference(cx.ignored);
-    managers.0.insert(
-        manager.clone(),
-        Managed {
-            set,
-            api_version: cx.gvk.api_version(),
-            time: Some(cx.now),
-        },
-    );
+    managers.0.insert(manager.clone(), Managed { set, api_version: cx.gvk.api_version(), time: Some(cx.now) });
     let pruned = prune(ty, merged, &managers, &last_set);
     if pruned == live_value
         && let Some(managed) = managers.0.get_mut(&manager)
@@ -335,32 +264,13 @@ fn apply_once(
 }
 
 /// Takes changed fields from other managers; without `force`, tells which those are instead.
-fn take_over(
-    managers: &mut Managers,
-    manager: &Manager,
-    comparison: &walk::Comparison,
-    force: bool,
-) -> Vec<(String, String)> {
+fn take_over(managers: &mut Managers, manager: &Manager, comparison: &walk::Comparison, force: bool) -> Vec<(String, String)> {
     let changed = comparison.changed();
-    let others: Vec<Manager> = managers
-        .0
-        .keys()
-        .filter(|other| *other != manager)
-        .cloned()
-        .collect();
+    let others: Vec<Manager> = managers.0.keys().filter(|other| *other != manager).cloned().collect();
     let mut conflicts = Vec::new();
     for other in &others {
-        let taken = managers
-            .0
-            .get(other)
-            .map(|managed| managed.set.intersection(&changed))
-            .unwrap_or_default();
-        conflicts.extend(
-            taken
-                .paths()
-                .iter()
-                .map(|path| (other.describe(), set::print(path))),
-        );
+        let taken = managers.0.get(other).map(|managed| managed.set.intersection(&changed)).unwrap_or_default();
+        conflicts.extend(taken.paths().iter().map(|path| (other.describe(), set::print(path))));
     }
     if force || conflicts.is_empty() {
         for other in &others {
@@ -382,34 +292,22 @@ fn prune(ty: Type<'_>, merged: Value, managers: &Managers, last: &FieldSet) -> V
     let merged_set = named(&walk::fields(ty, &merged));
 
     let pruned = walk::remove(ty, &merged, &last);
-    let owned = managers
-        .0
-        .values()
-        .fold(FieldSet::default(), |all, managed| all.union(&managed.set));
+    let owned = managers.0.values().fold(FieldSet::default(), |all, managed| all.union(&managed.set));
     let kept = named(&walk::fields(ty, &pruned)).union(&named(&owned));
     let pruned = walk::remove(ty, &merged, &merged_set.difference(&kept));
 
     let pruned_set = named(&walk::fields(ty, &pruned));
-    walk::remove(
-        ty,
-        &merged,
-        &merged_set.difference(&pruned_set).intersection(&last),
-    )
+    walk::remove(ty, &merged, &merged_set.difference(&pruned_set).intersection(&last))
 }
 
 /// The fields whose live values are those of the last client-side apply, as printed paths; `kubectl` may take these over.
 fn last_applied_fields(live: &Object, cx: &Context<'_>) -> Vec<String> {
-    let Some(last) = live
-        .annotation(LAST_APPLIED)
-        .and_then(|text| serde_json::from_str::<Value>(text).ok())
-    else {
+    let Some(last) = live.annotation(LAST_APPLIED).and_then(|text| serde_json::from_str::<Value>(text).ok()) else {
         return Vec::new();
     };
     let ty = Type::of(cx.schema);
     let comparison = walk::compare(ty, &live.0, members(&last));
-    let same = walk::fields(ty, &last)
-        .difference(&comparison.changed())
-        .difference(&comparison.removed);
+    let same = walk::fields(ty, &last).difference(&comparison.changed()).difference(&comparison.removed);
     same.paths().iter().map(|path| set::print(path)).collect()
 }
 
@@ -426,12 +324,7 @@ fn last_applied(config: &Value) -> String {
 pub fn same_but_for_times(a: &Object, b: &Object) -> bool {
     fn timeless(object: &Object) -> Value {
         let mut value = object.value();
-        for entry in value
-            .pointer_mut("/metadata/managedFields")
-            .and_then(Value::as_array_mut)
-            .into_iter()
-            .flatten()
-        {
+        for entry in value.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut).into_iter().flatten() {
             if let Value::Object(entry) = entry {
                 entry.remove("time");
             }

@@ -36,9 +36,7 @@ impl PathElement {
         let (kind, rest) = text.split_once(':')?;
         match kind {
             "f" => Some(Self::Field(rest.into())),
-            "k" => canonical(rest)
-                .filter(|key| key.starts_with('{'))
-                .map(Self::Key),
+            "k" => canonical(rest).filter(|key| key.starts_with('{')).map(Self::Key),
             "v" => canonical(rest).map(Self::Value),
             "i" => rest.parse().ok().map(Self::Index),
             _ => None,
@@ -56,9 +54,7 @@ impl PathElement {
 }
 
 fn canonical(json: &str) -> Option<String> {
-    serde_json::from_str::<Value>(json)
-        .ok()
-        .map(|value| value.to_string())
+    serde_json::from_str::<Value>(json).ok().map(|value| value.to_string())
 }
 
 impl fmt::Display for PathElement {
@@ -67,10 +63,7 @@ impl fmt::Display for PathElement {
             Self::Field(name) => write!(f, ".{name}"),
             Self::Key(key) => {
                 let fields: Map<String, Value> = serde_json::from_str(key).unwrap_or_default();
-                let fields: Vec<_> = fields
-                    .iter()
-                    .map(|(name, value)| format!("{name}={}", go::json(value)))
-                    .collect();
+                let fields: Vec<_> = fields.iter().map(|(name, value)| format!("{name}={}", go::json(value))).collect();
                 write!(f, "[{}]", fields.join(","))
             }
             Self::Value(value) => write!(f, "[={value}]"),
@@ -124,10 +117,7 @@ impl FieldSet {
 
     /// What is in the set below a path of one element.
     pub(super) fn below(&self, element: &PathElement) -> Option<&Self> {
-        self.0
-            .get(element)
-            .map(|entry| &entry.below)
-            .filter(|below| !below.is_empty())
+        self.0.get(element).map(|entry| &entry.below).filter(|below| !below.is_empty())
     }
 
     /// All paths, in order.
@@ -166,34 +156,20 @@ impl FieldSet {
     /// Paths in both sets.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
-        self.filter(
-            other,
-            |member, entry| member && entry.member,
-            |below, entry| below.intersection(&entry.below),
-            false,
-        )
+        self.filter(other, |member, entry| member && entry.member, |below, entry| below.intersection(&entry.below), false)
     }
 
     /// Paths in this set and not in the other.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Self {
-        self.filter(
-            other,
-            |member, entry| member && !entry.member,
-            |below, entry| below.difference(&entry.below),
-            true,
-        )
+        self.filter(other, |member, entry| member && !entry.member, |below, entry| below.difference(&entry.below), true)
     }
 
     /// Paths in this set that are neither in the other nor below a path there.
     #[must_use]
     pub fn recursive_difference(&self, other: &Self) -> Self {
         let below = |below: &Self, entry: &Entry| {
-            if entry.member {
-                Self::default()
-            } else {
-                below.recursive_difference(&entry.below)
-            }
+            if entry.member { Self::default() } else { below.recursive_difference(&entry.below) }
         };
         self.filter(other, |member, entry| member && !entry.member, below, true)
     }
@@ -204,20 +180,11 @@ impl FieldSet {
         self.difference(&self.recursive_difference(other))
     }
 
-    fn filter(
-        &self,
-        other: &Self,
-        member: impl Fn(bool, &Entry) -> bool,
-        below: impl Fn(&Self, &Entry) -> Self,
-        alone: bool,
-    ) -> Self {
+    fn filter(&self, other: &Self, member: impl Fn(bool, &Entry) -> bool, below: impl Fn(&Self, &Entry) -> Self, alone: bool) -> Self {
         let mut out = BTreeMap::new();
         for (element, ours) in &self.0 {
             let kept = match other.0.get(element) {
-                Some(theirs) => Entry {
-                    member: member(ours.member, theirs),
-                    below: below(&ours.below, theirs),
-                },
+                Some(theirs) => Entry { member: member(ours.member, theirs), below: below(&ours.below, theirs) },
                 None if alone => ours.clone(),
                 None => continue,
             };
@@ -229,19 +196,10 @@ impl FieldSet {
     }
 
     /// The same with entries changed from the top down; used to make named fields members.
-    pub(super) fn map_entries(
-        &self,
-        named: &mut dyn FnMut(&PathElement, &Self) -> (bool, Self),
-    ) -> Self {
+    pub(super) fn map_entries(&self, named: &mut dyn FnMut(&PathElement, &Self) -> (bool, Self)) -> Self {
         let entries = self.0.iter().map(|(element, entry)| {
             let (member, below) = named(element, &entry.below);
-            (
-                element.clone(),
-                Entry {
-                    member: entry.member || member,
-                    below,
-                },
-            )
+            (element.clone(), Entry { member: entry.member || member, below })
         });
         Self(entries.collect())
     }
@@ -270,13 +228,7 @@ impl FieldSet {
             }
             let fields = value.as_object()?;
             let member = fields.is_empty() || fields.contains_key(".");
-            out.insert(
-                PathElement::parse(name)?,
-                Entry {
-                    member,
-                    below: Self::from_value(value)?,
-                },
-            );
+            out.insert(PathElement::parse(name)?, Entry { member, below: Self::from_value(value)? });
         }
         Some(Self(out))
     }
@@ -299,12 +251,7 @@ mod tests {
 
     #[test]
     fn malformed_sets_are_refused() {
-        for bad in [
-            json!({"x:a": {}}),
-            json!({"k:[1]": {}}),
-            json!({"f:a": 1}),
-            json!([]),
-        ] {
+        for bad in [json!({"x:a": {}}), json!({"k:[1]": {}}), json!({"f:a": 1}), json!([])] {
             assert!(FieldSet::from_value(&bad).is_none(), "{bad}");
         }
     }
@@ -312,22 +259,10 @@ mod tests {
     #[test]
     fn differences_keep_what_is_below_unless_recursive() {
         let all = set(json!({"f:a": {".": {}, "f:b": {}}, "f:c": {}}));
-        assert_eq!(
-            all.difference(&set(json!({"f:a": {}}))),
-            set(json!({"f:a": {"f:b": {}}, "f:c": {}}))
-        );
-        assert_eq!(
-            all.recursive_difference(&set(json!({"f:a": {}}))),
-            set(json!({"f:c": {}}))
-        );
-        assert_eq!(
-            all.within(&FieldSet::of(["a"])),
-            set(json!({"f:a": {".": {}, "f:b": {}}}))
-        );
-        assert_eq!(
-            all.intersection(&set(json!({"f:a": {"f:b": {}}}))),
-            set(json!({"f:a": {"f:b": {}}}))
-        );
+        assert_eq!(all.difference(&set(json!({"f:a": {}}))), set(json!({"f:a": {"f:b": {}}, "f:c": {}})));
+        assert_eq!(all.recursive_difference(&set(json!({"f:a": {}}))), set(json!({"f:c": {}})));
+        assert_eq!(all.within(&FieldSet::of(["a"])), set(json!({"f:a": {".": {}, "f:b": {}}})));
+        assert_eq!(all.intersection(&set(json!({"f:a": {"f:b": {}}}))), set(json!({"f:a": {"f:b": {}}})));
     }
 
     #[test]

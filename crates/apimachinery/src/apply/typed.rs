@@ -43,11 +43,7 @@ impl<'a> Type<'a> {
     /// How values of the type merge; `value` matters where the type does not say.
     pub(super) fn shape(self, value: Option<&Value>) -> Shape<'a> {
         let Self::Node(arena, id) = self else {
-            return if value.is_some_and(Value::is_object) {
-                Shape::Map
-            } else {
-                Shape::Leaf
-            };
+            return if value.is_some_and(Value::is_object) { Shape::Map } else { Shape::Leaf };
         };
         let node = arena.node(id);
         if node.kind == Kind::Any && node.preserve_unknown {
@@ -94,15 +90,9 @@ impl<'a> Type<'a> {
     pub(super) fn item_element(self, keys: &[String], item: &Value) -> Result<PathElement, String> {
         if keys.is_empty() {
             return match item {
-                Value::Null => Err(
-                    "associative list without keys has an element that's an explicit null".into(),
-                ),
-                Value::Array(_) => {
-                    Err("not supported: associative list with lists as elements".into())
-                }
-                Value::Object(_) => {
-                    Err("associative list without keys has an element that's a map type".into())
-                }
+                Value::Null => Err("associative list without keys has an element that's an explicit null".into()),
+                Value::Array(_) => Err("not supported: associative list with lists as elements".into()),
+                Value::Object(_) => Err("associative list without keys has an element that's a map type".into()),
                 scalar => Ok(PathElement::Value(scalar.to_string())),
             };
         }
@@ -113,20 +103,11 @@ impl<'a> Type<'a> {
             Value::Object(fields) => fields,
             _ => return Err("associative list with keys may not have non-map elements".into()),
         };
-        let key: Map<String, Value> = keys
-            .iter()
-            .filter_map(|name| Some((name.clone(), self.key(name, fields)?.into_owned())))
-            .collect();
+        let key: Map<String, Value> = keys.iter().filter_map(|name| Some((name.clone(), self.key(name, fields)?.into_owned()))).collect();
         if key.is_empty() {
-            let names = keys
-                .iter()
-                .map(|name| go::quote(name))
-                .collect::<Vec<_>>()
-                .join(" ");
+            let names = keys.iter().map(|name| go::quote(name)).collect::<Vec<_>>().join(" ");
             let defaults = "(and doesn't have default values for any key fields)";
-            return Err(format!(
-                "associative list with keys has an element that omits all key fields [{names}] {defaults}"
-            ));
+            return Err(format!("associative list with keys has an element that omits all key fields [{names}] {defaults}"));
         }
         Ok(PathElement::Key(Value::Object(key).to_string()))
     }
@@ -145,16 +126,10 @@ impl<'a> Type<'a> {
     /// What the type expects of a scalar, in upstream's words, if the value is not that.
     pub(super) fn scalar_mismatch(self, value: &Value) -> Option<&'static str> {
         let (expected, fits) = match self.kind()? {
-            Kind::String | Kind::Time | Kind::MicroTime | Kind::Bytes => {
-                ("string", value.is_string())
-            }
-            Kind::Int32 | Kind::Int64 | Kind::Number => {
-                ("numeric (int or float)", value.is_number())
-            }
+            Kind::String | Kind::Time | Kind::MicroTime | Kind::Bytes => ("string", value.is_string()),
+            Kind::Int32 | Kind::Int64 | Kind::Number => ("numeric (int or float)", value.is_number()),
             Kind::Boolean => ("boolean", value.is_boolean()),
-            Kind::Quantity | Kind::IntOrString => {
-                ("any scalar", !value.is_object() && !value.is_array())
-            }
+            Kind::Quantity | Kind::IntOrString => ("any scalar", !value.is_object() && !value.is_array()),
             Kind::Object(_) | Kind::Map(_) | Kind::AnyObject => ("map", value.is_object()),
             Kind::Array(_) => ("list", value.is_array()),
             Kind::Any | Kind::ObjectOr(_) => return None,

@@ -17,11 +17,7 @@ pub(super) fn validate(ty: Type<'_>, value: &Value) -> Vec<String> {
 fn check(ty: Type<'_>, value: &Value, path: &mut Vec<PathElement>, errors: &mut Vec<String>) {
     let mut complain = |path: &[PathElement], message: &str| {
         let path = print(path);
-        errors.push(if path.is_empty() {
-            message.to_owned()
-        } else {
-            format!("{path}: {message}")
-        });
+        errors.push(if path.is_empty() { message.to_owned() } else { format!("{path}: {message}") });
     };
     if let Some(expected) = ty.scalar_mismatch(value) {
         return complain(path, &format!("expected {expected}, got {}", word(value)));
@@ -32,17 +28,12 @@ fn check(ty: Type<'_>, value: &Value, path: &mut Vec<PathElement>, errors: &mut 
             for (index, item) in items.iter().enumerate() {
                 match ty.item_element(keys, item) {
                     Err(message) => complain(path, &format!("element {index}: {message}")),
-                    Ok(element) if !seen.insert(element.clone()) => {
-                        complain(path, &format!("duplicate entries for key {element}"))
-                    }
+                    Ok(element) if !seen.insert(element.clone()) => complain(path, &format!("duplicate entries for key {element}")),
                     Ok(_) => {}
                 }
             }
             for (index, item) in items.iter().enumerate() {
-                path.push(
-                    ty.item_element(keys, item)
-                        .unwrap_or(PathElement::Index(index as i64)),
-                );
+                path.push(ty.item_element(keys, item).unwrap_or(PathElement::Index(index as i64)));
                 check(ty.items(), item, path, errors);
                 path.pop();
             }
@@ -84,11 +75,7 @@ fn collect(ty: Type<'_>, value: &Value) -> (bool, FieldSet) {
                 let (ty, named) = ty.member_or_deduced(name);
                 let (own, inside) = collect(ty, member);
                 let empty = member.is_null() || member.as_object().is_some_and(Map::is_empty);
-                below.attach(
-                    PathElement::Field(name.clone()),
-                    own || empty || !named,
-                    inside,
-                );
+                below.attach(PathElement::Field(name.clone()), own || empty || !named, inside);
             }
         }
         (Shape::List(keys), Value::Array(items)) => {
@@ -132,12 +119,7 @@ impl Comparison {
     }
 
     fn attach(&mut self, element: &PathElement, diff: Diff) {
-        let Diff {
-            added,
-            modified,
-            removed,
-            below,
-        } = diff;
+        let Diff { added, modified, removed, below } = diff;
         for (set, own, below) in [
             (&mut self.added, added, below.added),
             (&mut self.modified, modified, below.modified),
@@ -160,11 +142,7 @@ struct Diff {
 }
 
 /// Compares two objects of one type.
-pub(super) fn compare(
-    ty: Type<'_>,
-    old: &Map<String, Value>,
-    new: &Map<String, Value>,
-) -> Comparison {
+pub(super) fn compare(ty: Type<'_>, old: &Map<String, Value>, new: &Map<String, Value>) -> Comparison {
     members(ty, Some(old), Some(new))
 }
 
@@ -172,50 +150,29 @@ fn walk(ty: Type<'_>, old: Option<&Value>, new: Option<&Value>) -> Diff {
     let decisive = new.filter(|value| !value.is_null()).or(old);
     let shape = ty.shape(decisive);
     let same_shape = match (old, new) {
-        (Some(old), Some(new)) if !old.is_null() && !new.is_null() => {
-            ty.shape(Some(old)) == ty.shape(Some(new))
-        }
+        (Some(old), Some(new)) if !old.is_null() && !new.is_null() => ty.shape(Some(old)) == ty.shape(Some(new)),
         _ => true,
     };
     let below = match shape {
-        Shape::Map if same_shape && !(empty(old) && empty(new)) => members(
-            ty,
-            old.and_then(Value::as_object),
-            new.and_then(Value::as_object),
-        ),
+        Shape::Map if same_shape && !(empty(old) && empty(new)) => {
+            members(ty, old.and_then(Value::as_object), new.and_then(Value::as_object))
+        }
         Shape::List(keys) if !(empty(old) && empty(new)) => items(ty, keys, list(old), list(new)),
         _ => return leaf(old, new),
     };
-    Diff {
-        added: old.is_none(),
-        removed: new.is_none(),
-        modified: false,
-        below,
-    }
+    Diff { added: old.is_none(), removed: new.is_none(), modified: false, below }
 }
 
 fn leaf(old: Option<&Value>, new: Option<&Value>) -> Diff {
     let (added, removed) = (old.is_none(), new.is_none());
-    Diff {
-        added,
-        removed,
-        modified: !added && !removed && old != new,
-        below: Comparison::default(),
-    }
+    Diff { added, removed, modified: !added && !removed && old != new, below: Comparison::default() }
 }
 
-fn members(
-    ty: Type<'_>,
-    old: Option<&Map<String, Value>>,
-    new: Option<&Map<String, Value>>,
-) -> Comparison {
+fn members(ty: Type<'_>, old: Option<&Map<String, Value>>, new: Option<&Map<String, Value>>) -> Comparison {
     let mut out = Comparison::default();
     let mut member = |name: &String, old: Option<&Value>, new: Option<&Value>| {
         if old != new {
-            out.attach(
-                &PathElement::Field(name.clone()),
-                walk(ty.member_or_deduced(name).0, old, new),
-            );
+            out.attach(&PathElement::Field(name.clone()), walk(ty.member_or_deduced(name).0, old, new));
         }
     };
     for (name, value) in new.into_iter().flatten() {
@@ -235,14 +192,7 @@ fn items(ty: Type<'_>, keys: &[String], old: &[Value], new: &[Value]) -> Compari
     let none = Vec::new();
     let mut out = Comparison::default();
     for element in elements {
-        out.attach(
-            element,
-            item(
-                ty,
-                old.get(element).unwrap_or(&none),
-                new.get(element).unwrap_or(&none),
-            ),
-        );
+        out.attach(element, item(ty, old.get(element).unwrap_or(&none), new.get(element).unwrap_or(&none)));
     }
     out
 }
@@ -251,29 +201,14 @@ fn items(ty: Type<'_>, keys: &[String], old: &[Value], new: &[Value]) -> Compari
 fn item(ty: Type<'_>, old: &[&Value], new: &[&Value]) -> Diff {
     match (old, new) {
         ([] | [_], [] | [_]) => walk(ty.items(), old.first().copied(), new.first().copied()),
-        ([_, _, ..], [_, _, ..]) => Diff {
-            modified: old != new,
-            ..Diff::default()
-        },
+        ([_, _, ..], [_, _, ..]) => Diff { modified: old != new, ..Diff::default() },
         ([_, _, ..], _) => {
-            let diff = new
-                .first()
-                .map(|new| walk(ty.items(), None, Some(new)))
-                .unwrap_or_default();
-            Diff {
-                removed: true,
-                ..diff
-            }
+            let diff = new.first().map(|new| walk(ty.items(), None, Some(new))).unwrap_or_default();
+            Diff { removed: true, ..diff }
         }
         _ => {
-            let diff = old
-                .first()
-                .map(|old| walk(ty.items(), Some(old), None))
-                .unwrap_or_default();
-            Diff {
-                added: true,
-                ..diff
-            }
+            let diff = old.first().map(|old| walk(ty.items(), Some(old), None)).unwrap_or_default();
+            Diff { added: true, ..diff }
         }
     }
 }
@@ -288,17 +223,10 @@ fn empty(value: Option<&Value>) -> bool {
 }
 
 fn list(value: Option<&Value>) -> &[Value] {
-    value
-        .and_then(Value::as_array)
-        .map(Vec::as_slice)
-        .unwrap_or_default()
+    value.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-fn by_element<'v>(
-    ty: Type<'_>,
-    keys: &[String],
-    items: &'v [Value],
-) -> BTreeMap<PathElement, Vec<&'v Value>> {
+fn by_element<'v>(ty: Type<'_>, keys: &[String], items: &'v [Value]) -> BTreeMap<PathElement, Vec<&'v Value>> {
     let mut out: BTreeMap<PathElement, Vec<&Value>> = BTreeMap::new();
     for item in items {
         if let Ok(element) = ty.item_element(keys, item) {
@@ -324,29 +252,16 @@ pub(super) fn remove(ty: Type<'_>, value: &Value, gone: &FieldSet) -> Value {
                 };
                 out.insert(name.clone(), kept);
             }
-            if out.is_empty() {
-                Value::Null
-            } else {
-                Value::Object(out)
-            }
+            if out.is_empty() { Value::Null } else { Value::Object(out) }
         }
         (Shape::List(keys), Value::Array(items)) if !items.is_empty() => {
-            let kept = items
-                .iter()
-                .filter_map(|item| match ty.item_element(keys, item) {
-                    Ok(element) if gone.has(&element) => None,
-                    Ok(element) => Some(
-                        gone.below(&element)
-                            .map_or_else(|| item.clone(), |below| remove(ty.items(), item, below)),
-                    ),
-                    Err(_) => Some(item.clone()),
-                });
+            let kept = items.iter().filter_map(|item| match ty.item_element(keys, item) {
+                Ok(element) if gone.has(&element) => None,
+                Ok(element) => Some(gone.below(&element).map_or_else(|| item.clone(), |below| remove(ty.items(), item, below))),
+                Err(_) => Some(item.clone()),
+            });
             let kept: Vec<Value> = kept.collect();
-            if kept.is_empty() {
-                Value::Null
-            } else {
-                Value::Array(kept)
-            }
+            if kept.is_empty() { Value::Null } else { Value::Array(kept) }
         }
         // An atomic value of which some part is gone is gone as a whole.
         (Shape::Leaf, Value::Object(_) | Value::Array(_)) => Value::Null,

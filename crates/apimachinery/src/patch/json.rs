@@ -12,36 +12,26 @@ const MAX_COPIED: usize = 3 * 1024 * 1024;
 
 /// Applies a JSON patch as it was sent. Nothing is changed unless all operations succeed.
 pub fn apply(doc: &Value, patch: &[u8]) -> Result<Patched, Error> {
-    let node = raw::parse_json(patch)
-        .map_err(|error| Error::Malformed(format!("error decoding patch: {error}")))?;
+    let node = raw::parse_json(patch).map_err(|error| Error::Malformed(format!("error decoding patch: {error}")))?;
     let strict = check(&node)?;
     let patch = node.to_value();
     let operations = patch.as_array().map(Vec::as_slice).unwrap_or_default();
     if operations.len() > MAX_OPERATIONS {
         let count = operations.len();
-        return Err(Error::TooLarge(format!(
-            "The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {count}"
-        )));
+        return Err(Error::TooLarge(format!("The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {count}")));
     }
     let mut value = doc.clone();
     let mut copied = 0;
     for operation in operations {
         step(&mut value, operation, &mut copied)?;
     }
-    Ok(Patched {
-        value,
-        patch,
-        strict,
-    })
+    Ok(Patched { value, patch, strict })
 }
 
 /// Checks that the patch is a list of operations, and tells unknown and duplicate members of them.
 fn check(patch: &Node<'_>) -> Result<Vec<String>, Error> {
     let wrong = |node: &Node<'_>, target: &str| {
-        Error::Malformed(format!(
-            "error decoding patch: json: cannot unmarshal {} into Go {target}",
-            node.type_name()
-        ))
+        Error::Malformed(format!("error decoding patch: json: cannot unmarshal {} into Go {target}", node.type_name()))
     };
     let operations = match patch {
         Node::Null => return Ok(Vec::new()),
@@ -63,10 +53,7 @@ fn check(patch: &Node<'_>) -> Result<Vec<String>, Error> {
                 strict.push(format!("json patch unknown field \"[{index}].{key}\""));
             }
             if known && key != "value" && !matches!(value, Node::String(_) | Node::Null) {
-                return Err(wrong(
-                    value,
-                    &format!("struct field jsonPatchOp.{key} of type string"),
-                ));
+                return Err(wrong(value, &format!("struct field jsonPatchOp.{key} of type string")));
             }
         }
     }
@@ -109,9 +96,7 @@ fn missing(what: &str) -> Error {
 
 /// Splits a pointer into its parent and its last token.
 fn split(path: &str) -> Result<(&str, String), Error> {
-    let (parent, last) = path
-        .rsplit_once('/')
-        .ok_or_else(|| refused(format!("no pointer: {path}")))?;
+    let (parent, last) = path.rsplit_once('/').ok_or_else(|| refused(format!("no pointer: {path}")))?;
     Ok((parent, unescape(last)))
 }
 
@@ -138,16 +123,9 @@ fn container<'a>(doc: &'a mut Value, pointer: &str) -> Result<&'a mut Value, Err
 
 /// An index below `length`, counted from the end if negative.
 fn index(token: &str, length: usize) -> Result<usize, Error> {
-    let number: i64 = token
-        .parse()
-        .map_err(|_| refused(format!("not an index: {token}")))?;
-    let from_start = if number < 0 {
-        number + length as i64
-    } else {
-        number
-    };
-    usize::try_from(from_start)
-        .map_err(|_| refused(format!("Unable to access invalid index: {token}")))
+    let number: i64 = token.parse().map_err(|_| refused(format!("not an index: {token}")))?;
+    let from_start = if number < 0 { number + length as i64 } else { number };
+    usize::try_from(from_start).map_err(|_| refused(format!("Unable to access invalid index: {token}")))
 }
 
 fn lookup<'a>(doc: &'a Value, path: &str) -> Result<Option<&'a Value>, Error> {
@@ -168,10 +146,7 @@ fn child<'a>(value: &'a Value, token: &str) -> Result<Option<&'a Value>, Error> 
         Value::Object(fields) => Ok(fields.get(token)),
         Value::Array(items) => {
             let index = index(token, items.len())?;
-            items
-                .get(index)
-                .map(Some)
-                .ok_or_else(|| refused(format!("Unable to access invalid index: {token}")))
+            items.get(index).map(Some).ok_or_else(|| refused(format!("Unable to access invalid index: {token}")))
         }
         _ => Err(refused(format!("no container at {token}"))),
     }
@@ -205,22 +180,14 @@ fn remove(doc: &mut Value, path: &str) -> Result<Value, Error> {
         Value::Object(fields) => fields.remove(&last).ok_or_else(absent),
         Value::Array(items) => {
             let at = index(&last, items.len())?;
-            if at < items.len() {
-                Ok(items.remove(at))
-            } else {
-                Err(absent())
-            }
+            if at < items.len() { Ok(items.remove(at)) } else { Err(absent()) }
         }
         _ => Err(absent()),
     }
 }
 
 fn replace(doc: &mut Value, path: &str, value: Value) -> Result<(), Error> {
-    let absent = || {
-        refused(format!(
-            "replace operation does not apply: doc is missing key: {path}"
-        ))
-    };
+    let absent = || refused(format!("replace operation does not apply: doc is missing key: {path}"));
     if path.is_empty() {
         *doc = value;
         return Ok(());
@@ -240,24 +207,16 @@ fn replace(doc: &mut Value, path: &str, value: Value) -> Result<(), Error> {
 
 fn test(doc: &Value, path: &str, expected: &Value) -> Result<(), Error> {
     let found = lookup(doc, path)?.unwrap_or(&Value::Null);
-    if same(found, expected) {
-        Ok(())
-    } else {
-        Err(refused(format!("testing value {path} failed")))
-    }
+    if same(found, expected) { Ok(()) } else { Err(refused(format!("testing value {path} failed"))) }
 }
 
 /// Equality in which `1` and `1.0` are the same number.
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
-        (Value::Array(a), Value::Array(b)) => {
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
-        }
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
         (Value::Object(a), Value::Object(b)) => {
-            a.len() == b.len()
-                && a.iter()
-                    .all(|(key, value)| b.get(key).is_some_and(|other| same(value, other)))
+            a.len() == b.len() && a.iter().all(|(key, value)| b.get(key).is_some_and(|other| same(value, other)))
         }
         _ => a == b,
     }
@@ -277,57 +236,20 @@ mod tests {
     fn operations_do_as_the_standard_says() {
         let doc = json!({"a": {"b": 1}, "l": [1, 2, 3]});
         let cases = [
-            (
-                json!([{"op": "add", "path": "/a/c", "value": 2}]),
-                json!({"a": {"b": 1, "c": 2}, "l": [1, 2, 3]}),
-            ),
-            (
-                json!([{"op": "add", "path": "/l/1", "value": 9}]),
-                json!({"a": {"b": 1}, "l": [1, 9, 2, 3]}),
-            ),
-            (
-                json!([{"op": "add", "path": "/l/-", "value": 9}]),
-                json!({"a": {"b": 1}, "l": [1, 2, 3, 9]}),
-            ),
-            (
-                json!([{"op": "remove", "path": "/l/-1"}]),
-                json!({"a": {"b": 1}, "l": [1, 2]}),
-            ),
-            (
-                json!([{"op": "replace", "path": "/a/b", "value": "x"}]),
-                json!({"a": {"b": "x"}, "l": [1, 2, 3]}),
-            ),
-            (
-                json!([{"op": "move", "from": "/a/b", "path": "/m"}]),
-                json!({"a": {}, "l": [1, 2, 3], "m": 1}),
-            ),
-            (
-                json!([{"op": "copy", "from": "/l", "path": "/a/l"}]),
-                json!({"a": {"b": 1, "l": [1, 2, 3]}, "l": [1, 2, 3]}),
-            ),
-            (
-                json!([{"op": "copy", "from": "/none", "path": "/a/n"}]),
-                json!({"a": {"b": 1, "n": null}, "l": [1, 2, 3]}),
-            ),
-            (
-                json!([{"op": "test", "path": "/a/b", "value": 1.0}]),
-                doc.clone(),
-            ),
-            (
-                json!([{"op": "test", "path": "/none", "value": null}]),
-                doc.clone(),
-            ),
-            (
-                json!([{"op": "replace", "path": "", "value": {"z": 1}}]),
-                json!({"z": 1}),
-            ),
+            (json!([{"op": "add", "path": "/a/c", "value": 2}]), json!({"a": {"b": 1, "c": 2}, "l": [1, 2, 3]})),
+            (json!([{"op": "add", "path": "/l/1", "value": 9}]), json!({"a": {"b": 1}, "l": [1, 9, 2, 3]})),
+            (json!([{"op": "add", "path": "/l/-", "value": 9}]), json!({"a": {"b": 1}, "l": [1, 2, 3, 9]})),
+            (json!([{"op": "remove", "path": "/l/-1"}]), json!({"a": {"b": 1}, "l": [1, 2]})),
+            (json!([{"op": "replace", "path": "/a/b", "value": "x"}]), json!({"a": {"b": "x"}, "l": [1, 2, 3]})),
+            (json!([{"op": "move", "from": "/a/b", "path": "/m"}]), json!({"a": {}, "l": [1, 2, 3], "m": 1})),
+            (json!([{"op": "copy", "from": "/l", "path": "/a/l"}]), json!({"a": {"b": 1, "l": [1, 2, 3]}, "l": [1, 2, 3]})),
+            (json!([{"op": "copy", "from": "/none", "path": "/a/n"}]), json!({"a": {"b": 1, "n": null}, "l": [1, 2, 3]})),
+            (json!([{"op": "test", "path": "/a/b", "value": 1.0}]), doc.clone()),
+            (json!([{"op": "test", "path": "/none", "value": null}]), doc.clone()),
+            (json!([{"op": "replace", "path": "", "value": {"z": 1}}]), json!({"z": 1})),
         ];
         for (patch, expected) in cases {
-            assert_eq!(
-                patched(doc.clone(), patch.clone()).unwrap(),
-                expected,
-                "{patch}"
-            );
+            assert_eq!(patched(doc.clone(), patch.clone()).unwrap(), expected, "{patch}");
         }
     }
 
@@ -344,15 +266,8 @@ mod tests {
         ] {
             let error = patched(json!({"a": 1, "l": []}), json!([operation])).unwrap_err();
             let status = Status::from(error);
-            assert_eq!(
-                (status.code, &*status.reason),
-                (422, "Invalid"),
-                "{operation}"
-            );
-            assert_eq!(
-                status.message,
-                "the server rejected our request due to an error in our request"
-            );
+            assert_eq!((status.code, &*status.reason), (422, "Invalid"), "{operation}");
+            assert_eq!(status.message, "the server rejected our request due to an error in our request");
         }
     }
 
@@ -367,23 +282,9 @@ mod tests {
     fn members_of_operations_are_checked() {
         let patch = br#"[{"op":"add","op":"add","foo":1,"path":"/y","value":1}]"#;
         let strict = apply(&json!({}), patch).unwrap().strict;
-        assert_eq!(
-            strict,
-            [
-                "json patch duplicate field \"[0].op\"",
-                "json patch unknown field \"[0].foo\""
-            ]
-        );
-        let error = apply(&json!({}), br#"{"op":"add"}"#)
-            .unwrap_err()
-            .to_string();
-        assert_eq!(
-            error,
-            "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"
-        );
-        assert_eq!(
-            apply(&json!({"a": 1}), b"null").unwrap().value,
-            json!({"a": 1})
-        );
+        assert_eq!(strict, ["json patch duplicate field \"[0].op\"", "json patch unknown field \"[0].foo\""]);
+        let error = apply(&json!({}), br#"{"op":"add"}"#).unwrap_err().to_string();
+        assert_eq!(error, "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp");
+        assert_eq!(apply(&json!({"a": 1}), b"null").unwrap().value, json!({"a": 1}));
     }
 }

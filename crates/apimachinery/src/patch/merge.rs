@@ -12,11 +12,7 @@ pub fn apply(doc: &Value, patch: &[u8]) -> Result<Patched, Error> {
     }
     let mut value = doc.clone();
     merge(&mut value, &patch);
-    Ok(Patched {
-        value,
-        patch,
-        strict,
-    })
+    Ok(Patched { value, patch, strict })
 }
 
 /// Merges `patch` into `doc`: objects merge, null removes, anything else replaces.
@@ -48,16 +44,11 @@ pub fn create(from: &Value, to: &Value) -> Option<Value> {
     let (Value::Object(before), Value::Object(after)) = (from, to) else {
         return Some(to.clone());
     };
-    let removed = before
-        .keys()
-        .filter(|key| !after.contains_key(*key))
-        .map(|key| (key.clone(), Value::Null));
-    let changed = after
-        .iter()
-        .filter_map(|(key, value)| match before.get(key) {
-            Some(old) => create(old, value).map(|change| (key.clone(), change)),
-            None => Some((key.clone(), value.clone())),
-        });
+    let removed = before.keys().filter(|key| !after.contains_key(*key)).map(|key| (key.clone(), Value::Null));
+    let changed = after.iter().filter_map(|(key, value)| match before.get(key) {
+        Some(old) => create(old, value).map(|change| (key.clone(), change)),
+        None => Some((key.clone(), value.clone())),
+    });
     Some(Value::Object(removed.chain(changed).collect()))
 }
 
@@ -73,68 +64,36 @@ mod tests {
 
     #[test]
     fn null_removes_and_new_objects_lose_their_nulls() {
-        assert_eq!(
-            merged(
-                json!({"a": {"x": 1, "y": 2}, "b": 1}),
-                r#"{"a":{"x":null},"b":null}"#
-            ),
-            json!({"a": {"y": 2}})
-        );
-        assert_eq!(
-            merged(json!({}), r#"{"n":{"x":null,"y":{"z":null}}}"#),
-            json!({"n": {"y": {}}})
-        );
+        assert_eq!(merged(json!({"a": {"x": 1, "y": 2}, "b": 1}), r#"{"a":{"x":null},"b":null}"#), json!({"a": {"y": 2}}));
+        assert_eq!(merged(json!({}), r#"{"n":{"x":null,"y":{"z":null}}}"#), json!({"n": {"y": {}}}));
     }
 
     #[test]
     fn lists_are_replaced_whole() {
-        assert_eq!(
-            merged(json!({"a": [1, 2]}), r#"{"a":[{"x":null}]}"#),
-            json!({"a": [{"x": null}]})
-        );
+        assert_eq!(merged(json!({"a": [1, 2]}), r#"{"a":[{"x":null}]}"#), json!({"a": [{"x": null}]}));
     }
 
     #[test]
     fn what_is_no_object_is_refused() {
         let message = |patch: &str| apply(&json!({}), patch.as_bytes()).unwrap_err().to_string();
-        assert_eq!(
-            message("not json"),
-            "error decoding patch: invalid character 'o' in literal null (expecting 'u')"
-        );
-        assert_eq!(
-            message("[]"),
-            "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}"
-        );
-        assert_eq!(
-            message(""),
-            "error decoding patch: unexpected end of JSON input"
-        );
+        assert_eq!(message("not json"), "error decoding patch: invalid character 'o' in literal null (expecting 'u')");
+        assert_eq!(message("[]"), "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}");
+        assert_eq!(message(""), "error decoding patch: unexpected end of JSON input");
         assert_eq!(message("null"), "Invalid JSON Patch");
     }
 
     #[test]
     fn duplicates_in_the_patch_are_told() {
         let patched = apply(&json!({}), br#"{"spec":{"a":1,"a":2}}"#).unwrap();
-        assert_eq!(
-            (patched.value, patched.strict),
-            (
-                json!({"spec": {"a": 2}}),
-                vec!["duplicate field \"spec.a\"".to_owned()]
-            )
-        );
+        assert_eq!((patched.value, patched.strict), (json!({"spec": {"a": 2}}), vec!["duplicate field \"spec.a\"".to_owned()]));
     }
 
     fn documents() -> impl Strategy<Value = Value> {
-        let leaf = prop_oneof![
-            any::<bool>().prop_map(Value::from),
-            any::<i64>().prop_map(Value::from),
-            "[a-c]?".prop_map(Value::from)
-        ];
+        let leaf = prop_oneof![any::<bool>().prop_map(Value::from), any::<i64>().prop_map(Value::from), "[a-c]?".prop_map(Value::from)];
         leaf.prop_recursive(4, 24, 4, |inner| {
             prop_oneof![
                 prop::collection::vec(inner.clone(), 0..4).prop_map(Value::Array),
-                prop::collection::btree_map("[a-d]", inner, 0..4)
-                    .prop_map(|map| Value::Object(map.into_iter().collect())),
+                prop::collection::btree_map("[a-d]", inner, 0..4).prop_map(|map| Value::Object(map.into_iter().collect())),
             ]
         })
     }

@@ -60,10 +60,7 @@ pub fn print(value: &Value) -> String {
     const MANAGED: &str = "manager operation apiVersion time fieldsType fieldsV1 subresource";
     let managed = |entries: &Value| {
         let entries = entries.as_array().map(Vec::as_slice).unwrap_or_default();
-        let entries: Vec<_> = entries
-            .iter()
-            .map(|entry| ordered(entry, MANAGED, &crate::go::json))
-            .collect();
+        let entries: Vec<_> = entries.iter().map(|entry| ordered(entry, MANAGED, &crate::go::json)).collect();
         format!("[{}]", entries.join(","))
     };
     let Value::Object(fields) = value else {
@@ -72,11 +69,7 @@ pub fn print(value: &Value) -> String {
     let fields = fields.iter().map(|(name, field)| {
         let text = match name.as_str() {
             "metadata" => ordered(field, META, &|value| {
-                if value.is_array()
-                    && value
-                        .get(0)
-                        .is_some_and(|item| item.get("fieldsType").is_some())
-                {
+                if value.is_array() && value.get(0).is_some_and(|item| item.get("fieldsType").is_some()) {
                     managed(value)
                 } else {
                     crate::go::json(value)
@@ -94,36 +87,21 @@ fn ordered(value: &Value, order: &str, print: &dyn Fn(&Value) -> String) -> Stri
     let Value::Object(fields) = value else {
         return crate::go::json(value);
     };
-    let place = |name: &str| {
-        order
-            .split_whitespace()
-            .position(|known| known == name)
-            .unwrap_or(usize::MAX)
-    };
+    let place = |name: &str| order.split_whitespace().position(|known| known == name).unwrap_or(usize::MAX);
     let mut fields: Vec<_> = fields.iter().collect();
     fields.sort_by_key(|(name, _)| place(name));
-    let fields: Vec<_> = fields
-        .into_iter()
-        .map(|(name, value)| format!("{}:{}", Value::from(name.as_str()), print(value)))
-        .collect();
+    let fields: Vec<_> = fields.into_iter().map(|(name, value)| format!("{}:{}", Value::from(name.as_str()), print(value))).collect();
     format!("{{{}}}", fields.join(","))
 }
 
 /// Reads a patch that must be a JSON object, with the duplicates in it.
 fn read_object(patch: &[u8], prefix: &str) -> Result<(Value, Vec<String>), Error> {
-    let node =
-        raw::parse_json(patch).map_err(|error| Error::Malformed(format!("{prefix}{error}")))?;
+    let node = raw::parse_json(patch).map_err(|error| Error::Malformed(format!("{prefix}{error}")))?;
     if !matches!(node, Node::Object(_) | Node::Null) {
         let words = "into Go value of type map[string]interface {}";
-        return Err(Error::Malformed(format!(
-            "{prefix}json: cannot unmarshal {} {words}",
-            node.type_name()
-        )));
+        return Err(Error::Malformed(format!("{prefix}json: cannot unmarshal {} {words}", node.type_name())));
     }
-    let strict = raw::duplicates(&node)
-        .into_iter()
-        .map(|path| format!("duplicate field \"{path}\""))
-        .collect();
+    let strict = raw::duplicates(&node).into_iter().map(|path| format!("duplicate field \"{path}\"")).collect();
     Ok((node.to_value(), strict))
 }
 
@@ -135,7 +113,8 @@ mod tests {
     #[test]
     fn patched_objects_print_with_metadata_in_gos_order() {
         let entry = json!({"apiVersion": "v1", "fieldsType": "FieldsV1", "manager": "m"});
-        let object = json!({"kind": "K", "apiVersion": "v1", "metadata": {"labels": {"b": "1"}, "uid": "u", "name": "n", "managedFields": [entry]}});
+        let object =
+            json!({"kind": "K", "apiVersion": "v1", "metadata": {"labels": {"b": "1"}, "uid": "u", "name": "n", "managedFields": [entry]}});
         assert_eq!(
             print(&object),
             r#"{"apiVersion":"v1","kind":"K","metadata":{"name":"n","uid":"u","labels":{"b":"1"},"managedFields":[{"manager":"m","apiVersion":"v1","fieldsType":"FieldsV1"}]}}"#

@@ -16,12 +16,7 @@ pub fn parse(bytes: &[u8]) -> Result<Node<'_>, SyntaxError> {
 }
 
 fn document(text: &str) -> Result<Node<'_>, SyntaxError> {
-    let mut reader = Reader {
-        text,
-        bytes: text.as_bytes(),
-        at: 0,
-        depth: 0,
-    };
+    let mut reader = Reader { text, bytes: text.as_bytes(), at: 0, depth: 0 };
     let node = reader.value("looking for beginning of value")?;
     reader.space();
     if reader.at < reader.bytes.len() {
@@ -37,12 +32,9 @@ fn owned(node: Node<'_>) -> Node<'static> {
         Node::Number(text) => Node::Number(Cow::Owned(text.into_owned())),
         Node::String(text) => Node::String(Cow::Owned(text.into_owned())),
         Node::Array(items) => Node::Array(items.into_iter().map(owned).collect()),
-        Node::Object(members) => Node::Object(
-            members
-                .into_iter()
-                .map(|(key, value)| (Cow::Owned(key.into_owned()), owned(value)))
-                .collect(),
-        ),
+        Node::Object(members) => {
+            Node::Object(members.into_iter().map(|(key, value)| (Cow::Owned(key.into_owned()), owned(value))).collect())
+        }
     }
 }
 
@@ -93,10 +85,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn nested(
-        &mut self,
-        read: fn(&mut Self) -> Result<Node<'a>, SyntaxError>,
-    ) -> Result<Node<'a>, SyntaxError> {
+    fn nested(&mut self, read: fn(&mut Self) -> Result<Node<'a>, SyntaxError>) -> Result<Node<'a>, SyntaxError> {
         if self.depth == MAX_DEPTH {
             return Err(SyntaxError("exceeded max depth".into()));
         }
@@ -165,10 +154,7 @@ impl<'a> Reader<'a> {
     fn literal(&mut self, word: &'static str, node: Node<'a>) -> Result<Node<'a>, SyntaxError> {
         for expected in word.bytes() {
             if self.peek() != Some(expected) {
-                return Err(self.unexpected(&format!(
-                    "in literal {word} (expecting '{}')",
-                    char::from(expected)
-                )));
+                return Err(self.unexpected(&format!("in literal {word} (expecting '{}')", char::from(expected))));
             }
             self.at += 1;
         }
@@ -310,45 +296,21 @@ mod tests {
     fn syntax_errors_read_like_go() {
         let cases = [
             ("", "unexpected end of JSON input"),
-            (
-                "not json",
-                "invalid character 'o' in literal null (expecting 'u')",
-            ),
+            ("not json", "invalid character 'o' in literal null (expecting 'u')"),
             ("{", "unexpected end of JSON input"),
-            (
-                "{a",
-                "invalid character 'a' looking for beginning of object key string",
-            ),
+            ("{a", "invalid character 'a' looking for beginning of object key string"),
             ("{\"a\" 1}", "invalid character '1' after object key"),
-            (
-                "{\"a\":1 2}",
-                "invalid character '2' after object key:value pair",
-            ),
+            ("{\"a\":1 2}", "invalid character '2' after object key:value pair"),
             ("[1 2]", "invalid character '2' after array element"),
-            (
-                "[1,]",
-                "invalid character ']' looking for beginning of value",
-            ),
+            ("[1,]", "invalid character ']' looking for beginning of value"),
             ("1 x", "invalid character 'x' after top-level value"),
             ("-x", "invalid character 'x' in numeric literal"),
-            (
-                "1.x",
-                "invalid character 'x' after decimal point in numeric literal",
-            ),
-            (
-                "1ex",
-                "invalid character 'x' in exponent of numeric literal",
-            ),
+            ("1.x", "invalid character 'x' after decimal point in numeric literal"),
+            ("1ex", "invalid character 'x' in exponent of numeric literal"),
             ("\"a\nb\"", "invalid character '\\n' in string literal"),
             ("\"\\x\"", "invalid character 'x' in string escape code"),
-            (
-                "\"\\u12x4\"",
-                "invalid character 'x' in \\u hexadecimal character escape",
-            ),
-            (
-                "'a'",
-                "invalid character '\\'' looking for beginning of value",
-            ),
+            ("\"\\u12x4\"", "invalid character 'x' in \\u hexadecimal character escape"),
+            ("'a'", "invalid character '\\'' looking for beginning of value"),
         ];
         for (text, message) in cases {
             assert_eq!(parse(text.as_bytes()).unwrap_err().0, message, "{text}");
@@ -357,10 +319,7 @@ mod tests {
 
     #[test]
     fn deep_nesting_is_refused_not_overflowed() {
-        assert_eq!(
-            parse("[".repeat(100_000).as_bytes()).unwrap_err().0,
-            "exceeded max depth"
-        );
+        assert_eq!(parse("[".repeat(100_000).as_bytes()).unwrap_err().0, "exceeded max depth");
     }
 
     #[test]
@@ -379,8 +338,7 @@ mod tests {
         leaf.prop_recursive(4, 32, 6, |inner| {
             prop_oneof![
                 prop::collection::vec(inner.clone(), 0..6).prop_map(serde_json::Value::Array),
-                prop::collection::btree_map(".*", inner, 0..6)
-                    .prop_map(|map| serde_json::Value::Object(map.into_iter().collect())),
+                prop::collection::btree_map(".*", inner, 0..6).prop_map(|map| serde_json::Value::Object(map.into_iter().collect())),
             ]
         })
     }

@@ -50,11 +50,7 @@ impl Node<'_> {
     /// The last member of that name, if this is an object.
     pub fn get(&self, name: &str) -> Option<&Self> {
         match self {
-            Node::Object(members) => members
-                .iter()
-                .rev()
-                .find(|(key, _)| key == name)
-                .map(|(_, value)| value),
+            Node::Object(members) => members.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value),
             _ => None,
         }
     }
@@ -89,9 +85,7 @@ impl Node<'_> {
     pub fn type_meta(&self) -> Result<(&str, &str), SyntaxError> {
         const TARGET: &str = r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
         let error = |what: &str, target: &str| {
-            SyntaxError(format!(
-                "couldn't get version/kind; json parse error: json: cannot unmarshal {what} into Go {target}"
-            ))
+            SyntaxError(format!("couldn't get version/kind; json parse error: json: cannot unmarshal {what} into Go {target}"))
         };
         if !matches!(self, Node::Object(_) | Node::Null) {
             return Err(error(self.type_name(), &format!("value of type {TARGET}")));
@@ -99,10 +93,7 @@ impl Node<'_> {
         let text = |name: &str| match self.get(name) {
             None | Some(Node::Null) => Ok(""),
             Some(Node::String(text)) => Ok(&**text),
-            Some(other) => Err(error(
-                other.type_name(),
-                &format!("struct field .{name} of type string"),
-            )),
+            Some(other) => Err(error(other.type_name(), &format!("struct field .{name} of type string"))),
         };
         Ok((text("apiVersion")?, text("kind")?))
     }
@@ -116,12 +107,9 @@ impl<'a> From<&'a Value> for Node<'a> {
             Value::Number(number) => Node::Number(Cow::Owned(number.to_string())),
             Value::String(text) => Node::String(Cow::Borrowed(text)),
             Value::Array(items) => Node::Array(items.iter().map(Node::from).collect()),
-            Value::Object(fields) => Node::Object(
-                fields
-                    .iter()
-                    .map(|(key, value)| (Cow::Borrowed(key.as_str()), Node::from(value)))
-                    .collect(),
-            ),
+            Value::Object(fields) => {
+                Node::Object(fields.iter().map(|(key, value)| (Cow::Borrowed(key.as_str()), Node::from(value))).collect())
+            }
         }
     }
 }
@@ -169,11 +157,7 @@ fn collect_duplicates(node: &Node<'_>, path: &str, found: &mut Vec<String>) {
 
 /// `path.key`, without the dot at the root.
 pub(crate) fn join(path: &str, key: &str) -> String {
-    if path.is_empty() {
-        key.to_owned()
-    } else {
-        format!("{path}.{key}")
-    }
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }
 
 #[cfg(test)]
@@ -197,21 +181,12 @@ mod tests {
 
     #[test]
     fn a_document_without_type_meta_says_so() {
-        let text = |json: &str| {
-            parse_json(json.as_bytes())
-                .unwrap()
-                .type_meta()
-                .unwrap_err()
-                .0
-        };
+        let text = |json: &str| parse_json(json.as_bytes()).unwrap().type_meta().unwrap_err().0;
         assert_eq!(
             text("[1]"),
             "couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type \
              struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }"
         );
-        assert!(
-            text(r#"{"kind":1}"#)
-                .ends_with("cannot unmarshal number into Go struct field .kind of type string")
-        );
+        assert!(text(r#"{"kind":1}"#).ends_with("cannot unmarshal number into Go struct field .kind of type string"));
     }
 }

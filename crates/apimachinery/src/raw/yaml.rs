@@ -3,9 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{
-    DeserializeSeed, Deserializer, EnumAccess, MapAccess, SeqAccess, VariantAccess, Visitor,
-};
+use serde::de::{DeserializeSeed, Deserializer, EnumAccess, MapAccess, SeqAccess, VariantAccess, Visitor};
 
 use super::Node;
 
@@ -19,8 +17,7 @@ pub fn parse(text: &str) -> Result<Node<'static>, YamlError> {
     let Some(first) = serde_yaml_ng::Deserializer::from_str(text).next() else {
         return Ok(Node::Null);
     };
-    Read.deserialize(first)
-        .map_err(|error| YamlError(reworded(&error)))
+    Read.deserialize(first).map_err(|error| YamlError(reworded(&error)))
 }
 
 /// libyaml names line and column at the end, go-yaml the line at the front, and only from the second line on.
@@ -28,14 +25,8 @@ fn reworded(error: &serde_yaml_ng::Error) -> String {
     let message = error.to_string();
     let message = message.split(" at line ").next().unwrap_or(&message);
     let problem = message.split(", while ").next().unwrap_or(message);
-    let line = error
-        .location()
-        .map_or(0, |location| location.line().saturating_sub(1));
-    if line == 0 {
-        problem.to_owned()
-    } else {
-        format!("line {line}: {problem}")
-    }
+    let line = error.location().map_or(0, |location| location.line().saturating_sub(1));
+    if line == 0 { problem.to_owned() } else { format!("line {line}: {problem}") }
 }
 
 struct Read;
@@ -80,8 +71,7 @@ impl<'de> Visitor<'de> for Read {
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<Self::Value, E> {
-        let number = serde_json::Number::from_f64(value)
-            .map(|number| Node::Number(Cow::Owned(number.to_string())));
+        let number = serde_json::Number::from_f64(value).map(|number| Node::Number(Cow::Owned(number.to_string())));
         Ok(number.unwrap_or_else(|| Node::String(Cow::Owned(value.to_string()))))
     }
 
@@ -127,10 +117,7 @@ mod tests {
     #[test]
     fn reads_maps_lists_and_scalars() {
         let node = parse("a: 1\nb: [x, 1.5, true, null]\n3: {c: \"2\"}\n").unwrap();
-        assert_eq!(
-            node.to_value(),
-            json!({"a": 1, "b": ["x", 1.5, true, null], "3": {"c": "2"}})
-        );
+        assert_eq!(node.to_value(), json!({"a": 1, "b": ["x", 1.5, true, null], "3": {"c": "2"}}));
     }
 
     #[test]
@@ -141,26 +128,14 @@ mod tests {
 
     #[test]
     fn errors_name_the_problem_as_go_yaml_does() {
-        assert_eq!(
-            parse("a: b: c").unwrap_err().to_string(),
-            "yaml: mapping values are not allowed in this context"
-        );
-        assert_eq!(
-            parse("\tx: 1").unwrap_err().to_string(),
-            "yaml: found character that cannot start any token"
-        );
-        assert_eq!(
-            parse("{").unwrap_err().to_string(),
-            "yaml: line 1: did not find expected node content"
-        );
+        assert_eq!(parse("a: b: c").unwrap_err().to_string(), "yaml: mapping values are not allowed in this context");
+        assert_eq!(parse("\tx: 1").unwrap_err().to_string(), "yaml: found character that cannot start any token");
+        assert_eq!(parse("{").unwrap_err().to_string(), "yaml: line 1: did not find expected node content");
     }
 
     #[test]
     fn only_the_first_document_counts() {
-        assert_eq!(
-            parse("a: 1\n---\nb: 2\n").unwrap().to_value(),
-            json!({"a": 1})
-        );
+        assert_eq!(parse("a: 1\n---\nb: 2\n").unwrap().to_value(), json!({"a": 1}));
         assert_eq!(parse("").unwrap(), Node::Null);
     }
 }

@@ -53,20 +53,10 @@ impl Schema {
         if self.arena().custom == Some(self.id()) {
             return self.decode_custom(node);
         }
-        let mut decoder = Decoder {
-            arena: self.arena(),
-            words,
-            strict: Vec::new(),
-            at: Vec::new(),
-            fields: Vec::new(),
-            owner: "",
-        };
+        let mut decoder = Decoder { arena: self.arena(), words, strict: Vec::new(), at: Vec::new(), fields: Vec::new(), owner: "" };
         let value = decoder.value(self.id(), node)?;
         let value = value.unwrap_or_else(|| fill::zero(self.arena(), self.id()));
-        Ok(Decoded {
-            value,
-            strict: decoder.strict,
-        })
+        Ok(Decoded { value, strict: decoder.strict })
     }
 }
 
@@ -98,23 +88,17 @@ impl<'a> Decoder<'a> {
             (Kind::AnyObject, _) => node.to_value(),
             (Kind::ObjectOr(inner), Node::Object(_)) => return self.value(*inner, node),
             (Kind::ObjectOr(_), _) => self.any(node),
-            (Kind::Object(fields), Node::Object(members)) => {
-                Value::Object(self.object(id, fields, members)?)
-            }
+            (Kind::Object(fields), Node::Object(members)) => Value::Object(self.object(id, fields, members)?),
             (Kind::Map(inner), Node::Object(members)) => Value::Object(self.map(*inner, members)?),
             (Kind::Array(inner), Node::Array(items)) => Value::Array(self.array(*inner, items)?),
             (Kind::String, Node::String(text)) => Value::String(text.clone().into_owned()),
             (Kind::Boolean, Node::Bool(value)) => Value::Bool(*value),
-            (Kind::Int32 | Kind::Int64, Node::Number(text)) => {
-                self.integer(id, text, *kind == Kind::Int64)?
-            }
+            (Kind::Int32 | Kind::Int64, Node::Number(text)) => self.integer(id, text, *kind == Kind::Int64)?,
             (Kind::Number, Node::Number(text)) => raw::number(text),
             (Kind::Bytes, Node::String(text)) => leaf::bytes(text).map_err(DecodeError)?,
             (Kind::Quantity, _) => leaf::quantity(node).map_err(DecodeError)?,
             (Kind::IntOrString, _) => leaf::int_or_string(node).map_err(DecodeError)?,
-            (Kind::Time | Kind::MicroTime, _) => {
-                leaf::instant(node, *kind == Kind::MicroTime).map_err(DecodeError)?
-            }
+            (Kind::Time | Kind::MicroTime, _) => leaf::instant(node, *kind == Kind::MicroTime).map_err(DecodeError)?,
             _ => return Err(self.mismatch(id, node, node.type_name())),
         };
         Ok(Some(value))
@@ -124,37 +108,22 @@ impl<'a> Decoder<'a> {
         let node = Node::Number(Cow::Borrowed(text));
         let whole = |text: &str| leaf::integer(text, wide);
         // The converter has already turned `2.0` into a number that is whole.
-        let converted = || {
-            text.strip_suffix(".0")
-                .filter(|_| self.words == Words::Converter)
-                .and_then(whole)
-        };
-        whole(text)
-            .or_else(converted)
-            .ok_or_else(|| self.mismatch(id, &node, &format!("number {text}")))
+        let converted = || text.strip_suffix(".0").filter(|_| self.words == Words::Converter).and_then(whole);
+        whole(text).or_else(converted).ok_or_else(|| self.mismatch(id, &node, &format!("number {text}")))
     }
 
     fn any(&mut self, node: &Node<'_>) -> Value {
         if matches!(node, Node::Array(_) | Node::Object(_)) {
             let here = self.path();
             for path in raw::duplicates(node) {
-                let path = if path.starts_with('[') {
-                    format!("{here}{path}")
-                } else {
-                    raw::join(&here, &path)
-                };
+                let path = if path.starts_with('[') { format!("{here}{path}") } else { raw::join(&here, &path) };
                 self.complain("duplicate", &path);
             }
         }
         node.to_value()
     }
 
-    fn object(
-        &mut self,
-        id: Id,
-        fields: &'a [Field],
-        members: &'a [(Cow<'a, str>, Node<'a>)],
-    ) -> Result<Map<String, Value>, DecodeError> {
+    fn object(&mut self, id: Id, fields: &'a [Field], members: &'a [(Cow<'a, str>, Node<'a>)]) -> Result<Map<String, Value>, DecodeError> {
         let node = self.arena.node(id);
         let owner = std::mem::replace(&mut self.owner, &node.name);
         let mut out = Map::new();
@@ -181,19 +150,12 @@ impl<'a> Decoder<'a> {
         Ok(out)
     }
 
-    fn field(
-        &mut self,
-        field: &'a Field,
-        value: &'a Node<'a>,
-        out: &mut Map<String, Value>,
-    ) -> Result<(), DecodeError> {
+    fn field(&mut self, field: &'a Field, value: &'a Node<'a>, out: &mut Map<String, Value>) -> Result<(), DecodeError> {
         self.fields.push(&field.name);
         let decoded = self.value(field.node, value)?;
         self.fields.pop();
         match (decoded, field.presence) {
-            (Some(value), Presence::OmitEmpty) if fill::is_empty(&value) => {
-                _ = out.remove(&field.name)
-            }
+            (Some(value), Presence::OmitEmpty) if fill::is_empty(&value) => _ = out.remove(&field.name),
             (Some(value), _) => _ = out.insert(field.name.clone(), value),
             (None, Presence::Kept) => _ = out.insert(field.name.clone(), Value::Null),
             (None, Presence::Pointer) => _ = out.remove(&field.name),
@@ -202,20 +164,14 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    fn map(
-        &mut self,
-        inner: Id,
-        members: &'a [(Cow<'a, str>, Node<'a>)],
-    ) -> Result<Map<String, Value>, DecodeError> {
+    fn map(&mut self, inner: Id, members: &'a [(Cow<'a, str>, Node<'a>)]) -> Result<Map<String, Value>, DecodeError> {
         let mut out = Map::new();
         for (key, value) in members {
             self.at.push(Step::Member(Cow::Borrowed(key)));
             if out.contains_key(&**key) {
                 self.complain("duplicate", &self.path());
             }
-            let value = self
-                .value(inner, value)?
-                .unwrap_or_else(|| fill::zero(self.arena, inner));
+            let value = self.value(inner, value)?.unwrap_or_else(|| fill::zero(self.arena, inner));
             out.insert(key.clone().into_owned(), value);
             self.at.pop();
         }
@@ -226,10 +182,7 @@ impl<'a> Decoder<'a> {
         let mut out = Vec::with_capacity(items.len());
         for (index, item) in items.iter().enumerate() {
             self.at.push(Step::Item(index));
-            out.push(
-                self.value(inner, item)?
-                    .unwrap_or_else(|| fill::zero(self.arena, inner)),
-            );
+            out.push(self.value(inner, item)?.unwrap_or_else(|| fill::zero(self.arena, inner)));
             self.at.pop();
         }
         Ok(out)
@@ -257,10 +210,7 @@ impl<'a> Decoder<'a> {
                 if self.fields.is_empty() {
                     format!("json: cannot unmarshal {what} into Go value of type {target}")
                 } else {
-                    format!(
-                        "json: cannot unmarshal {what} into Go struct field {owner}.{} of type {target}",
-                        self.fields.join(".")
-                    )
+                    format!("json: cannot unmarshal {what} into Go struct field {owner}.{} of type {target}", self.fields.join("."))
                 }
             }
             Words::Converter => self.converter_words(id, node),
@@ -308,22 +258,13 @@ mod tests {
     #[test]
     fn type_errors_name_struct_path_and_go_type() {
         let cases = [
-            (
-                r#"{"spec":[]}"#,
-                "json: cannot unmarshal array into Go struct field Pod.spec of type v1.PodSpec",
-            ),
+            (r#"{"spec":[]}"#, "json: cannot unmarshal array into Go struct field Pod.spec of type v1.PodSpec"),
             (
                 r#"{"spec":{"containers":{}}}"#,
                 "json: cannot unmarshal object into Go struct field PodSpec.spec.containers of type []v1.Container",
             ),
-            (
-                r#"{"spec":{"grace":"x"}}"#,
-                "json: cannot unmarshal string into Go struct field PodSpec.spec.grace of type int64",
-            ),
-            (
-                r#"{"spec":{"grace":1.5}}"#,
-                "json: cannot unmarshal number 1.5 into Go struct field PodSpec.spec.grace of type int64",
-            ),
+            (r#"{"spec":{"grace":"x"}}"#, "json: cannot unmarshal string into Go struct field PodSpec.spec.grace of type int64"),
+            (r#"{"spec":{"grace":1.5}}"#, "json: cannot unmarshal number 1.5 into Go struct field PodSpec.spec.grace of type int64"),
             (
                 r#"{"spec":{"containers":[{"pull":1}]}}"#,
                 "json: cannot unmarshal number into Go struct field Container.spec.containers.pull of type v1.PullPolicy",
@@ -344,9 +285,8 @@ mod tests {
 
     #[test]
     fn strict_errors_come_in_document_order() {
-        let decoded = decode(
-            r#"{"zz":1,"metadata":{"name":"a","name":"b","labels":{"k":"v","k":"w"}},"spec":{"containers":[{"x":1}]},"Spec":1}"#,
-        );
+        let decoded =
+            decode(r#"{"zz":1,"metadata":{"name":"a","name":"b","labels":{"k":"v","k":"w"}},"spec":{"containers":[{"x":1}]},"Spec":1}"#);
         let decoded = decoded.unwrap();
         assert_eq!(
             decoded.strict,
@@ -358,10 +298,7 @@ mod tests {
                 "unknown field \"Spec\"",
             ]
         );
-        assert_eq!(
-            decoded.value["metadata"],
-            json!({"name": "b", "labels": {"k": "w"}})
-        );
+        assert_eq!(decoded.value["metadata"], json!({"name": "b", "labels": {"k": "w"}}));
     }
 
     #[test]
@@ -371,19 +308,13 @@ mod tests {
                 "spec":{"grace":0,"count":0,"containers":[],"host":false,"class":"","volumes":[]}}"#,
         );
         let spec = json!({"grace": 0, "containers": [], "class": ""});
-        assert_eq!(
-            decoded.unwrap().value,
-            json!({"metadata": {}, "spec": spec})
-        );
+        assert_eq!(decoded.unwrap().value, json!({"metadata": {}, "spec": spec}));
     }
 
     #[test]
     fn always_written_fields_appear() {
         let decoded = decode(r#"{"spec":{"containers":[{}, null]}}"#).unwrap();
-        assert_eq!(
-            decoded.value["spec"]["containers"],
-            json!([{"name": "", "resources": {}}, {"name": "", "resources": {}}])
-        );
+        assert_eq!(decoded.value["spec"]["containers"], json!([{"name": "", "resources": {}}, {"name": "", "resources": {}}]));
         assert_eq!(decoded.value["metadata"], json!({}));
     }
 
@@ -394,27 +325,15 @@ mod tests {
         );
         let value = decoded.unwrap().value;
         assert_eq!(value["metadata"]["created"], "2024-01-02T03:04:05Z");
-        assert_eq!(
-            value["spec"]["containers"][0]["limits"],
-            json!({"cpu": "1", "m": "1"})
-        );
+        assert_eq!(value["spec"]["containers"][0]["limits"], json!({"cpu": "1", "m": "1"}));
     }
 
     #[test]
     fn conversion_errors_have_their_own_words() {
         let error = |value| sample::pod().convert_value(&value).unwrap_err().0;
-        assert_eq!(
-            error(json!({"spec": "x"})),
-            "cannot restore struct from: string"
-        );
-        assert_eq!(
-            error(json!({"spec": {"containers": {"name": "c"}}})),
-            "cannot restore slice from map"
-        );
-        assert_eq!(
-            error(json!({"spec": {"count": "three"}})),
-            "unrecognized type: int32"
-        );
+        assert_eq!(error(json!({"spec": "x"})), "cannot restore struct from: string");
+        assert_eq!(error(json!({"spec": {"containers": {"name": "c"}}})), "cannot restore slice from map");
+        assert_eq!(error(json!({"spec": {"count": "three"}})), "unrecognized type: int32");
     }
 
     fn values() -> impl Strategy<Value = Value> {
@@ -435,19 +354,13 @@ mod tests {
             Just(Value::Null),
             any::<bool>().prop_map(Value::from),
             (-2i64..2).prop_map(Value::from),
-            prop::sample::select(vec!["", "a", "1", "100m", "2024-01-02T03:04:05Z"])
-                .prop_map(Value::from),
+            prop::sample::select(vec!["", "a", "1", "100m", "2024-01-02T03:04:05Z"]).prop_map(Value::from),
         ];
         leaf.prop_recursive(6, 48, 5, move |inner| {
             let members = prop::collection::btree_map(key.clone(), inner.clone(), 0..5);
             prop_oneof![
                 prop::collection::vec(inner, 0..3).prop_map(Value::Array),
-                members.prop_map(|members| Value::Object(
-                    members
-                        .into_iter()
-                        .map(|(key, value)| (key.to_owned(), value))
-                        .collect()
-                )),
+                members.prop_map(|members| Value::Object(members.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())),
             ]
         })
     }

@@ -44,12 +44,8 @@ pub(super) fn zero(arena: &Arena, id: Id) -> Value {
 pub(super) fn absent(arena: &Arena, fields: &[Field], out: &mut Map<String, Value>) {
     for field in fields {
         match field.presence {
-            Presence::Always if !out.contains_key(&field.name) => {
-                _ = out.insert(field.name.clone(), zero(arena, field.node))
-            }
-            Presence::NullIfAbsent if !out.contains_key(&field.name) => {
-                _ = out.insert(field.name.clone(), Value::Null)
-            }
+            Presence::Always if !out.contains_key(&field.name) => _ = out.insert(field.name.clone(), zero(arena, field.node)),
+            Presence::NullIfAbsent if !out.contains_key(&field.name) => _ = out.insert(field.name.clone(), Value::Null),
             _ => {}
         }
     }
@@ -82,16 +78,12 @@ fn default(arena: &Arena, id: Id, value: &mut Value) {
         (Kind::Map(inner), Value::Object(members)) => {
             for (_, member) in members.iter_mut() {
                 default(arena, *inner, member);
-                if arena.node(*inner).kind == Kind::Quantity
-                    && node.go_name.ends_with(".ResourceList")
-                {
+                if arena.node(*inner).kind == Kind::Quantity && node.go_name.ends_with(".ResourceList") {
                     round_to_milli(member);
                 }
             }
         }
-        (Kind::Array(inner), Value::Array(items)) => items
-            .iter_mut()
-            .for_each(|item| default(arena, *inner, item)),
+        (Kind::Array(inner), Value::Array(items)) => items.iter_mut().for_each(|item| default(arena, *inner, item)),
         (Kind::ObjectOr(inner), value @ Value::Object(_)) => default(arena, *inner, value),
         _ => {}
     }
@@ -104,21 +96,15 @@ fn fold(arena: &Arena, id: Id, value: &mut Value) {
                 let Ok(at) = fields.binary_search_by(|field| field.name.as_str().cmp(name)) else {
                     continue;
                 };
-                if fields[at].presence == Presence::Always
-                    && member.as_array().is_some_and(Vec::is_empty)
-                {
+                if fields[at].presence == Presence::Always && member.as_array().is_some_and(Vec::is_empty) {
                     *member = Value::Null;
                 } else {
                     fold(arena, fields[at].node, member);
                 }
             }
         }
-        (Kind::Map(inner), Value::Object(members)) => members
-            .iter_mut()
-            .for_each(|(_, member)| fold(arena, *inner, member)),
-        (Kind::Array(inner), Value::Array(items)) => {
-            items.iter_mut().for_each(|item| fold(arena, *inner, item))
-        }
+        (Kind::Map(inner), Value::Object(members)) => members.iter_mut().for_each(|(_, member)| fold(arena, *inner, member)),
+        (Kind::Array(inner), Value::Array(items)) => items.iter_mut().for_each(|item| fold(arena, *inner, item)),
         _ => {}
     }
 }
@@ -129,11 +115,7 @@ fn default_field(arena: &Arena, field: &Field, members: &mut Map<String, Value>)
         let unset = match members.get(&field.name) {
             None => true,
             Some(Value::Null) => field.presence != Presence::Kept || !nullable,
-            Some(present) => {
-                field.presence != Presence::Kept
-                    && field.presence != Presence::Pointer
-                    && is_zero(present)
-            }
+            Some(present) => field.presence != Presence::Kept && field.presence != Presence::Pointer && is_zero(present),
         };
         if unset {
             members.insert(field.name.clone(), value.clone());
@@ -181,12 +163,8 @@ mod tests {
 
     #[test]
     fn resource_amounts_are_rounded_up_to_thousandths() {
-        let mut value =
-            json!({"spec": {"containers": [{"limits": {"cpu": "1000100u", "memory": "1Gi"}}]}});
+        let mut value = json!({"spec": {"containers": [{"limits": {"cpu": "1000100u", "memory": "1Gi"}}]}});
         sample::pod().default(&mut value);
-        assert_eq!(
-            value["spec"]["containers"][0]["limits"],
-            json!({"cpu": "1001m", "memory": "1Gi"})
-        );
+        assert_eq!(value["spec"]["containers"][0]["limits"], json!({"cpu": "1001m", "memory": "1Gi"}));
     }
 }

@@ -217,10 +217,7 @@ impl Arena {
         if let Some(id) = self.names.get(name) {
             return *id;
         }
-        let id = self.add(Node {
-            name: name.into(),
-            ..Node::new(Kind::Any)
-        });
+        let id = self.add(Node { name: name.into(), ..Node::new(Kind::Any) });
         self.names.insert(name.into(), id);
         id
     }
@@ -247,19 +244,11 @@ impl Arena {
             return *done;
         }
         let mut node = from.node(id).clone();
-        let target = if node.name.is_empty() {
-            self.add(node.clone())
-        } else {
-            self.reserve(&node.name)
-        };
+        let target = if node.name.is_empty() { self.add(node.clone()) } else { self.reserve(&node.name) };
         copied.insert(id, target);
         match &mut node.kind {
-            Kind::Map(inner) | Kind::Array(inner) | Kind::ObjectOr(inner) => {
-                *inner = self.copy(from, *inner, copied)
-            }
-            Kind::Object(fields) => fields
-                .iter_mut()
-                .for_each(|field| field.node = self.copy(from, field.node, copied)),
+            Kind::Map(inner) | Kind::Array(inner) | Kind::ObjectOr(inner) => *inner = self.copy(from, *inner, copied),
+            Kind::Object(fields) => fields.iter_mut().for_each(|field| field.node = self.copy(from, field.node, copied)),
             _ => {}
         }
         self.nodes[target.0 as usize] = node;
@@ -305,32 +294,19 @@ impl Arena {
 /// `v1.Pod` of `io.k8s.api.core.v1.Pod`.
 fn short_name(definition: &str) -> String {
     let mut parts = definition.rsplitn(3, '.');
-    let (name, package) = (
-        parts.next().unwrap_or_default(),
-        parts.next().unwrap_or_default(),
-    );
-    if package.is_empty() {
-        name.into()
-    } else {
-        format!("{package}.{name}")
-    }
+    let (name, package) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    if package.is_empty() { name.into() } else { format!("{package}.{name}") }
 }
 
 impl Schema {
     /// The definition `name` of an arena.
     pub fn named(arena: &Arc<Arena>, name: &str) -> Option<Self> {
-        Some(Self {
-            arena: arena.clone(),
-            id: arena.find(name)?,
-        })
+        Some(Self { arena: arena.clone(), id: arena.find(name)? })
     }
 
     /// The node `id` of an arena.
     pub fn at(arena: &Arc<Arena>, id: Id) -> Self {
-        Self {
-            arena: arena.clone(),
-            id,
-        }
+        Self { arena: arena.clone(), id }
     }
 
     /// The arena this definition lives in.
@@ -367,9 +343,7 @@ impl Schema {
     pub fn member(&self, name: &str) -> Option<Self> {
         match &self.node().kind {
             Kind::Map(inner) => Some(Self::at(&self.arena, *inner)),
-            _ => self
-                .field(name)
-                .map(|field| Self::at(&self.arena, field.node)),
+            _ => self.field(name).map(|field| Self::at(&self.arena, field.node)),
         }
     }
 
@@ -383,12 +357,10 @@ impl Schema {
 
     /// The type at a path of members and items, such as `spec.template.spec.containers`; lists are passed through.
     pub fn descend(&self, path: &str) -> Option<Self> {
-        path.split('.')
-            .filter(|part| !part.is_empty())
-            .try_fold(self.clone(), |schema, name| {
-                let schema = schema.items().unwrap_or(schema);
-                schema.member(name)
-            })
+        path.split('.').filter(|part| !part.is_empty()).try_fold(self.clone(), |schema, name| {
+            let schema = schema.items().unwrap_or(schema);
+            schema.member(name)
+        })
     }
 }
 
@@ -401,10 +373,7 @@ pub(crate) fn fields(node: &Node) -> &[Field] {
 
 pub(crate) fn field<'a>(node: &'a Node, name: &str) -> Option<&'a Field> {
     let fields = fields(node);
-    fields
-        .binary_search_by(|field| field.name.as_str().cmp(name))
-        .ok()
-        .map(|index| &fields[index])
+    fields.binary_search_by(|field| field.name.as_str().cmp(name)).ok().map(|index| &fields[index])
 }
 
 #[cfg(test)]

@@ -16,22 +16,11 @@ impl Schema {
     }
 }
 
-fn prune(
-    arena: &Arena,
-    id: Id,
-    root: bool,
-    value: &mut Value,
-    path: &str,
-    dropped: &mut Vec<String>,
-) {
+fn prune(arena: &Arena, id: Id, root: bool, value: &mut Value, path: &str, dropped: &mut Vec<String>) {
     let node = arena.node(id);
     match (&node.kind, value) {
-        (Kind::Object(_), Value::Object(members)) => {
-            prune_object(arena, node, root, members, path, dropped)
-        }
-        (Kind::ObjectOr(inner), value @ Value::Object(_)) => {
-            prune(arena, *inner, false, value, path, dropped)
-        }
+        (Kind::Object(_), Value::Object(members)) => prune_object(arena, node, root, members, path, dropped),
+        (Kind::ObjectOr(inner), value @ Value::Object(_)) => prune(arena, *inner, false, value, path, dropped),
         (Kind::Map(inner), Value::Object(members)) => {
             for (key, member) in members.iter_mut() {
                 prune(arena, *inner, false, member, &raw::join(path, key), dropped);
@@ -39,28 +28,14 @@ fn prune(
         }
         (Kind::Array(inner), Value::Array(items)) => {
             for (index, item) in items.iter_mut().enumerate() {
-                prune(
-                    arena,
-                    *inner,
-                    false,
-                    item,
-                    &format!("{path}[{index}]"),
-                    dropped,
-                );
+                prune(arena, *inner, false, item, &format!("{path}[{index}]"), dropped);
             }
         }
         _ => {}
     }
 }
 
-fn prune_object(
-    arena: &Arena,
-    node: &Node,
-    root: bool,
-    members: &mut Map<String, Value>,
-    path: &str,
-    dropped: &mut Vec<String>,
-) {
+fn prune_object(arena: &Arena, node: &Node, root: bool, members: &mut Map<String, Value>, path: &str, dropped: &mut Vec<String>) {
     let resource = root || node.embedded;
     members.retain(|key, member| {
         let path = raw::join(path, key);
@@ -86,15 +61,8 @@ mod tests {
 
     #[test]
     fn unknown_fields_go_and_are_told_sorted() {
-        let mut value =
-            json!({"kind": "Pod", "z": 1, "spec": {"containers": [{"name": "c", "x": 1}], "a": 2}});
-        assert_eq!(
-            sample::pod().prune(&mut value),
-            ["spec.a", "spec.containers[0].x", "z"]
-        );
-        assert_eq!(
-            value,
-            json!({"kind": "Pod", "spec": {"containers": [{"name": "c"}]}})
-        );
+        let mut value = json!({"kind": "Pod", "z": 1, "spec": {"containers": [{"name": "c", "x": 1}], "a": 2}});
+        assert_eq!(sample::pod().prune(&mut value), ["spec.a", "spec.containers[0].x", "z"]);
+        assert_eq!(value, json!({"kind": "Pod", "spec": {"containers": [{"name": "c"}]}}));
     }
 }

@@ -7,25 +7,15 @@ use serde_json::json;
 use super::{Arena, Field, Id, Kind, ListType, Node, Patch, Presence, Schema};
 
 fn list(arena: &mut Arena, item: Id, list: ListType) -> Id {
-    arena.add(Node {
-        list,
-        ..Node::new(Kind::Array(item))
-    })
+    arena.add(Node { list, ..Node::new(Kind::Array(item)) })
 }
 
 fn field(name: &str, node: Id, presence: Presence) -> Field {
-    Field {
-        presence,
-        ..Field::new(name, node)
-    }
+    Field { presence, ..Field::new(name, node) }
 }
 
 fn merged(mut field: Field, key: &str) -> Field {
-    field.patch = Patch {
-        merge: true,
-        merge_key: key.into(),
-        ..Patch::default()
-    };
+    field.patch = Patch { merge: true, merge_key: key.into(), ..Patch::default() };
     field
 }
 
@@ -37,19 +27,12 @@ fn object(fields: Vec<Field>) -> Node {
 pub(crate) fn pod() -> Schema {
     use Presence::{Always, OmitEmpty, Pointer};
     let mut arena = Arena::default();
-    let [text, int32, int64, flag] = [Kind::String, Kind::Int32, Kind::Int64, Kind::Boolean]
-        .map(|kind| arena.add(Node::new(kind)));
+    let [text, int32, int64, flag] = [Kind::String, Kind::Int32, Kind::Int64, Kind::Boolean].map(|kind| arena.add(Node::new(kind)));
     let time = arena.define("io.test.v1.Time", Node::new(Kind::Time));
     let amount = arena.define("io.test.v1.Quantity", Node::new(Kind::Quantity));
     let texts = arena.add(Node::new(Kind::Map(text)));
-    let limits = arena.add(Node {
-        go_name: "v1.ResourceList".into(),
-        ..Node::new(Kind::Map(amount))
-    });
-    let pull = arena.add(Node {
-        go_name: "v1.PullPolicy".into(),
-        ..Node::new(Kind::String)
-    });
+    let limits = arena.add(Node { go_name: "v1.ResourceList".into(), ..Node::new(Kind::Map(amount)) });
+    let pull = arena.add(Node { go_name: "v1.PullPolicy".into(), ..Node::new(Kind::String) });
     let either = arena.add(Node::new(Kind::IntOrString));
     let finalizers = list(&mut arena, text, ListType::Set);
     let args = list(&mut arena, text, ListType::Atomic);
@@ -68,34 +51,11 @@ pub(crate) fn pod() -> Schema {
             field("uid", text, OmitEmpty),
         ]),
     );
-    let protocol = Field {
-        default: Some(json!("TCP")),
-        ..field("protocol", text, OmitEmpty)
-    };
-    let port = arena.define(
-        "io.test.v1.Port",
-        object(vec![
-            field("port", int32, Always),
-            field("name", text, OmitEmpty),
-            protocol,
-        ]),
-    );
-    let ports = list(
-        &mut arena,
-        port,
-        ListType::Map(vec!["port".into(), "protocol".into()]),
-    );
-    let resources = arena.define(
-        "io.test.v1.Resources",
-        object(vec![field("limits", limits, OmitEmpty)]),
-    );
-    let env = arena.define(
-        "io.test.v1.Env",
-        object(vec![
-            field("name", text, Always),
-            field("value", text, OmitEmpty),
-        ]),
-    );
+    let protocol = Field { default: Some(json!("TCP")), ..field("protocol", text, OmitEmpty) };
+    let port = arena.define("io.test.v1.Port", object(vec![field("port", int32, Always), field("name", text, OmitEmpty), protocol]));
+    let ports = list(&mut arena, port, ListType::Map(vec!["port".into(), "protocol".into()]));
+    let resources = arena.define("io.test.v1.Resources", object(vec![field("limits", limits, OmitEmpty)]));
+    let env = arena.define("io.test.v1.Env", object(vec![field("name", text, Always), field("value", text, OmitEmpty)]));
     let envs = list(&mut arena, env, ListType::Map(vec!["name".into()]));
     let container = arena.define(
         "io.test.v1.Container",
@@ -112,27 +72,9 @@ pub(crate) fn pod() -> Schema {
         ]),
     );
     let containers = list(&mut arena, container, ListType::Map(vec!["name".into()]));
-    let strategy = arena.define(
-        "io.test.v1.Strategy",
-        object(vec![
-            field("type", text, OmitEmpty),
-            field("rolling", texts, Pointer),
-        ]),
-    );
-    let retained = Field {
-        patch: Patch {
-            retain_keys: true,
-            ..Patch::default()
-        },
-        ..field("strategy", strategy, Pointer)
-    };
-    let selector = arena.define(
-        "io.test.v1.Selector",
-        Node {
-            atomic: true,
-            ..object(vec![field("matchLabels", texts, OmitEmpty)])
-        },
-    );
+    let strategy = arena.define("io.test.v1.Strategy", object(vec![field("type", text, OmitEmpty), field("rolling", texts, Pointer)]));
+    let retained = Field { patch: Patch { retain_keys: true, ..Patch::default() }, ..field("strategy", strategy, Pointer) };
+    let selector = arena.define("io.test.v1.Selector", Node { atomic: true, ..object(vec![field("matchLabels", texts, OmitEmpty)]) });
     let spec = arena.define(
         "io.test.v1.PodSpec",
         object(vec![
@@ -146,16 +88,8 @@ pub(crate) fn pod() -> Schema {
             retained,
         ]),
     );
-    let (api_version, kind) = (
-        field("apiVersion", text, OmitEmpty),
-        field("kind", text, OmitEmpty),
-    );
-    let fields = vec![
-        api_version,
-        kind,
-        field("metadata", meta, Always),
-        field("spec", spec, Pointer),
-    ];
+    let (api_version, kind) = (field("apiVersion", text, OmitEmpty), field("kind", text, OmitEmpty));
+    let fields = vec![api_version, kind, field("metadata", meta, Always), field("spec", spec, Pointer)];
     arena.define("io.test.v1.Pod", object(fields));
     Schema::named(&Arc::new(arena), "io.test.v1.Pod").unwrap()
 }

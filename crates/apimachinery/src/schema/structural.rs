@@ -11,10 +11,7 @@ use crate::raw;
 ///
 /// What structural schemas may not say is ignored: the definition has been validated before.
 pub fn structural(name: &str, root: &Value, object_meta: &Schema) -> Schema {
-    let mut builder = Builder {
-        arena: Arena::default(),
-        meta: Id::default(),
-    };
+    let mut builder = Builder { arena: Arena::default(), meta: Id::default() };
     builder.meta = builder.arena.import(object_meta);
     let node = builder.node(root, true);
     let id = builder.arena.define(name, node);
@@ -30,12 +27,7 @@ struct Builder {
 impl Builder {
     fn node(&mut self, schema: &Value, root: bool) -> Node {
         let text = |name: &str| schema.get(name).and_then(Value::as_str).unwrap_or_default();
-        let flag = |name: &str| {
-            schema
-                .get(name)
-                .and_then(Value::as_bool)
-                .unwrap_or_default()
-        };
+        let flag = |name: &str| schema.get(name).and_then(Value::as_bool).unwrap_or_default();
         let embedded = flag("x-kubernetes-embedded-resource");
         let preserve = flag("x-kubernetes-preserve-unknown-fields");
         let kind = match text("type") {
@@ -65,22 +57,11 @@ impl Builder {
     }
 
     fn object(&mut self, schema: &Value, resource: bool) -> Kind {
-        if let Some(values) = schema
-            .get("additionalProperties")
-            .filter(|values| values.is_object())
-        {
+        if let Some(values) = schema.get("additionalProperties").filter(|values| values.is_object()) {
             return Kind::Map(self.below(Some(values)));
         }
-        let required = schema
-            .get("required")
-            .and_then(Value::as_array)
-            .map(Vec::as_slice)
-            .unwrap_or_default();
-        let properties = schema
-            .get("properties")
-            .and_then(Value::as_object)
-            .into_iter()
-            .flatten();
+        let required = schema.get("required").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
         let mut fields: Vec<Field> = Vec::new();
         for (name, property) in properties {
             if resource && matches!(name.as_str(), "apiVersion" | "kind" | "metadata") {
@@ -95,14 +76,8 @@ impl Builder {
         }
         if resource {
             let text = self.arena.add(Node::new(Kind::String));
-            fields.extend(["apiVersion", "kind"].map(|name| Field {
-                presence: Presence::OmitEmpty,
-                ..Field::new(name, text)
-            }));
-            fields.push(Field {
-                presence: Presence::Always,
-                ..Field::new("metadata", self.meta)
-            });
+            fields.extend(["apiVersion", "kind"].map(|name| Field { presence: Presence::OmitEmpty, ..Field::new(name, text) }));
+            fields.push(Field { presence: Presence::Always, ..Field::new("metadata", self.meta) });
         }
         fields.sort_by(|a, b| a.name.cmp(&b.name));
         Kind::Object(fields)
@@ -113,11 +88,7 @@ fn list_type(schema: &Value) -> ListType {
     match schema.get("x-kubernetes-list-type").and_then(Value::as_str) {
         Some("set") => ListType::Set,
         Some("map") => {
-            let keys = schema
-                .get("x-kubernetes-list-map-keys")
-                .and_then(Value::as_array)
-                .into_iter()
-                .flatten();
+            let keys = schema.get("x-kubernetes-list-map-keys").and_then(Value::as_array).into_iter().flatten();
             ListType::Map(keys.filter_map(Value::as_str).map(str::to_owned).collect())
         }
         _ => ListType::Atomic,
@@ -130,43 +101,24 @@ impl Schema {
     pub(super) fn decode_custom(&self, node: &raw::Node<'_>) -> Result<Decoded, DecodeError> {
         if !matches!(node, raw::Node::Object(_) | raw::Node::Null) {
             let what = node.type_name();
-            return Err(DecodeError(format!(
-                "json: cannot unmarshal {what} into Go value of type map[string]interface {{}}"
-            )));
+            return Err(DecodeError(format!("json: cannot unmarshal {what} into Go value of type map[string]interface {{}}")));
         }
-        let mut strict: Vec<String> = raw::duplicates(node)
-            .into_iter()
-            .map(|path| format!("duplicate field \"{path}\""))
-            .collect();
+        let mut strict: Vec<String> = raw::duplicates(node).into_iter().map(|path| format!("duplicate field \"{path}\"")).collect();
         let mut value = node.to_value();
-        let mut unknown: Vec<String> = self
-            .prune(&mut value)
-            .into_iter()
-            .map(|path| format!("unknown field \"{path}\""))
-            .collect();
+        let mut unknown: Vec<String> = self.prune(&mut value).into_iter().map(|path| format!("unknown field \"{path}\"")).collect();
         if let (Some(schema), Some(meta)) = (self.member("metadata"), node.get("metadata")) {
             let decoded = schema.decode(meta)?;
-            let inside = decoded
-                .strict
-                .iter()
-                .filter(|message| message.starts_with("unknown field"));
-            unknown
-                .extend(inside.map(|message| message.replacen("field \"", "field \"metadata.", 1)));
+            let inside = decoded.strict.iter().filter(|message| message.starts_with("unknown field"));
+            unknown.extend(inside.map(|message| message.replacen("field \"", "field \"metadata.", 1)));
             if let Value::Object(fields) = &mut value {
                 fields.insert("metadata".into(), decoded.value);
             }
         }
         unknown.sort();
         strict.extend(unknown);
-        let mut value = if value.is_object() {
-            value
-        } else {
-            self.zero()
-        };
+        let mut value = if value.is_object() { value } else { self.zero() };
         if let Value::Object(fields) = &mut value {
-            fields
-                .entry("metadata")
-                .or_insert_with(|| Value::Object(serde_json::Map::new()));
+            fields.entry("metadata").or_insert_with(|| Value::Object(serde_json::Map::new()));
         }
         Ok(Decoded { value, strict })
     }
@@ -190,19 +142,13 @@ mod tests {
             "parts": {"type": "array", "items": items, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
             "props": {"type": "object", "additionalProperties": {"type": "string"}},
         }});
-        structural(
-            "com.test.v1.Widget",
-            &json!({"type": "object", "properties": {"spec": spec}}),
-            &meta,
-        )
+        structural("com.test.v1.Widget", &json!({"type": "object", "properties": {"spec": spec}}), &meta)
     }
 
     #[test]
     fn unknown_fields_are_dropped_and_told_and_types_left_to_validation() {
         let text = r#"{"kind":"Widget","extra":1,"metadata":{"name":"a","bogus":1},"spec":{"size":"x","size":1,"parts":[{"z":1}],"free":{"a":{"b":1},"n":{"z":1}},"props":{"k":1}}}"#;
-        let decoded = widget()
-            .decode(&raw::parse_json(text.as_bytes()).unwrap())
-            .unwrap();
+        let decoded = widget().decode(&raw::parse_json(text.as_bytes()).unwrap()).unwrap();
         assert_eq!(
             decoded.strict,
             [
@@ -213,23 +159,14 @@ mod tests {
                 "unknown field \"spec.parts[0].z\"",
             ]
         );
-        let spec =
-            json!({"size": 1, "parts": [{}], "free": {"a": {"b": 1}, "n": {}}, "props": {"k": 1}});
-        assert_eq!(
-            decoded.value,
-            json!({"kind": "Widget", "metadata": {"name": "a"}, "spec": spec})
-        );
+        let spec = json!({"size": 1, "parts": [{}], "free": {"a": {"b": 1}, "n": {}}, "props": {"k": 1}});
+        assert_eq!(decoded.value, json!({"kind": "Widget", "metadata": {"name": "a"}, "spec": spec}));
     }
 
     #[test]
     fn metadata_must_have_the_right_types() {
-        let error = widget()
-            .decode_value(&json!({"metadata": {"labels": {"a": 1}}}))
-            .unwrap_err();
-        assert_eq!(
-            error.0,
-            "json: cannot unmarshal number into Go struct field ObjectMeta.labels of type string"
-        );
+        let error = widget().decode_value(&json!({"metadata": {"labels": {"a": 1}}})).unwrap_err();
+        assert_eq!(error.0, "json: cannot unmarshal number into Go struct field ObjectMeta.labels of type string");
     }
 
     #[test]

@@ -43,13 +43,7 @@ impl Selector {
 
     /// Objects whose `field` has `value`.
     pub fn equal(field: &str, value: &str) -> Self {
-        Self {
-            requirements: vec![Requirement {
-                field: field.into(),
-                equal: true,
-                value: value.into(),
-            }],
-        }
+        Self { requirements: vec![Requirement { field: field.into(), equal: true, value: value.into() }] }
     }
 
     /// All of `requirements`.
@@ -62,11 +56,7 @@ impl Selector {
         let mut parts = split_terms(text);
         parts.sort_unstable();
         let terms = parts.into_iter().filter(|part| !part.is_empty());
-        Ok(Self {
-            requirements: terms
-                .map(|part| parse_term(text, part))
-                .collect::<Result<_, _>>()?,
-        })
+        Ok(Self { requirements: terms.map(|part| parse_term(text, part)).collect::<Result<_, _>>()? })
     }
 
     /// Whether `fields` meet all conditions; an absent field counts as empty.
@@ -76,9 +66,7 @@ impl Selector {
 
     /// [`Selector::matches`] with the fields read through a function.
     pub fn matches_with<T: AsRef<str>>(&self, field: impl Fn(&str) -> T) -> bool {
-        self.requirements
-            .iter()
-            .all(|term| (field(&term.field).as_ref() == term.value) == term.equal)
+        self.requirements.iter().all(|term| (field(&term.field).as_ref() == term.value) == term.equal)
     }
 
     /// Whether every object is selected.
@@ -93,10 +81,7 @@ impl Selector {
 
     /// The value `field` must have, if the selector demands one.
     pub fn exact_match(&self, field: &str) -> Option<&str> {
-        self.requirements
-            .iter()
-            .find(|term| term.equal && term.field == field)
-            .map(|term| term.value.as_str())
+        self.requirements.iter().find(|term| term.equal && term.field == field).map(|term| term.value.as_str())
     }
 }
 
@@ -123,11 +108,7 @@ fn parse_term(whole: &str, term: &str) -> Result<Requirement, ParseError> {
     for at in term.char_indices().map(|(at, _)| at) {
         for (operator, equal) in [("!=", false), ("==", true), ("=", true)] {
             if let Some(value) = term[at..].strip_prefix(operator) {
-                return Ok(Requirement {
-                    field: term[..at].into(),
-                    equal,
-                    value: unescape(value)?,
-                });
+                return Ok(Requirement { field: term[..at].into(), equal, value: unescape(value)? });
             }
         }
     }
@@ -153,10 +134,7 @@ fn unescape(value: &str) -> Result<String, ParseError> {
 
 /// The value with backslashes where [`Selector::parse`] needs them.
 pub fn escape(value: &str) -> String {
-    value
-        .replace('\\', "\\\\")
-        .replace(',', "\\,")
-        .replace('=', "\\=")
+    value.replace('\\', "\\\\").replace(',', "\\,").replace('=', "\\=")
 }
 
 impl fmt::Display for Selector {
@@ -192,17 +170,8 @@ mod tests {
     #[test]
     fn says_what_it_does_not_understand() {
         let message = |text| Selector::parse(text).unwrap_err().to_string();
-        assert_eq!(
-            message("a=b,c"),
-            "invalid selector: 'a=b,c'; can't understand 'c'"
-        );
-        assert_eq!(
-            message(r"a=\x"),
-            r"invalid field selector: invalid escape sequence: \x"
-        );
-        assert_eq!(
-            message("a=b=c"),
-            "invalid field selector: unescaped character in value: 61"
-        );
+        assert_eq!(message("a=b,c"), "invalid selector: 'a=b,c'; can't understand 'c'");
+        assert_eq!(message(r"a=\x"), r"invalid field selector: invalid escape sequence: \x");
+        assert_eq!(message("a=b=c"), "invalid field selector: unescaped character in value: 61");
     }
 }

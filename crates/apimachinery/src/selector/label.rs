@@ -56,16 +56,8 @@ pub struct Selector {
 
 impl Requirement {
     /// A checked requirement; the error lists all that is wrong with it.
-    pub fn new(
-        key: &str,
-        operator: Operator,
-        values: impl IntoIterator<Item = String>,
-    ) -> Result<Self, ParseError> {
-        let requirement = Self {
-            key: key.into(),
-            operator,
-            values: values.into_iter().collect(),
-        };
+    pub fn new(key: &str, operator: Operator, values: impl IntoIterator<Item = String>) -> Result<Self, ParseError> {
+        let requirement = Self { key: key.into(), operator, values: values.into_iter().collect() };
         match &requirement.check()[..] {
             [] => Ok(requirement),
             errors => Err(ParseError(field::aggregate(errors))),
@@ -79,36 +71,22 @@ impl Requirement {
         let at = Path::new("values");
         let values = || Value::from(self.values.iter().cloned().collect::<Vec<_>>());
         let rule = match self.operator {
-            In | NotIn => self
-                .values
-                .is_empty()
-                .then_some("for 'in', 'notin' operators, values set can't be empty"),
-            Equals | DoubleEquals | NotEquals => (self.values.len() != 1)
-                .then_some("exact-match compatibility requires one single value"),
-            Exists | DoesNotExist => (!self.values.is_empty())
-                .then_some("values set must be empty for exists and does not exist"),
-            GreaterThan | LessThan => (self.values.len() != 1)
-                .then_some("for 'Gt', 'Lt' operators, exactly one value is required"),
+            In | NotIn => self.values.is_empty().then_some("for 'in', 'notin' operators, values set can't be empty"),
+            Equals | DoubleEquals | NotEquals => (self.values.len() != 1).then_some("exact-match compatibility requires one single value"),
+            Exists | DoesNotExist => (!self.values.is_empty()).then_some("values set must be empty for exists and does not exist"),
+            GreaterThan | LessThan => (self.values.len() != 1).then_some("for 'Gt', 'Lt' operators, exactly one value is required"),
         };
         errors.extend(rule.map(|rule| field::Error::invalid(&at, values(), rule)));
         for (index, value) in self.values.iter().enumerate() {
             if matches!(self.operator, GreaterThan | LessThan) && value.parse::<i64>().is_err() {
                 let rule = "for 'Gt', 'Lt' operators, the value must be an integer";
-                errors.push(field::Error::invalid(
-                    &at.index(index),
-                    value.as_str(),
-                    rule,
-                ));
+                errors.push(field::Error::invalid(&at.index(index), value.as_str(), rule));
             }
         }
         for (index, value) in self.values.iter().enumerate() {
             let messages = names::is_valid_label_value(value);
             if !messages.is_empty() {
-                errors.push(field::Error::invalid(
-                    &at.index(index).key(&self.key),
-                    value.as_str(),
-                    messages.join("; "),
-                ));
+                errors.push(field::Error::invalid(&at.index(index).key(&self.key), value.as_str(), messages.join("; ")));
             }
         }
         errors
@@ -138,12 +116,8 @@ impl Requirement {
             DoesNotExist => value.is_none(),
             In | Equals | DoubleEquals => value.is_some_and(|value| self.values.contains(value)),
             NotIn | NotEquals => value.is_none_or(|value| !self.values.contains(value)),
-            GreaterThan => self
-                .compare(value)
-                .is_some_and(|(label, bound)| label > bound),
-            LessThan => self
-                .compare(value)
-                .is_some_and(|(label, bound)| label < bound),
+            GreaterThan => self.compare(value).is_some_and(|(label, bound)| label > bound),
+            LessThan => self.compare(value).is_some_and(|(label, bound)| label < bound),
         }
     }
 
@@ -162,13 +136,7 @@ fn check_key(key: &str, at: &Path, errors: &mut field::ErrorList) {
 impl fmt::Display for Requirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use Operator::*;
-        let values = || {
-            self.values
-                .iter()
-                .map(String::as_str)
-                .collect::<Vec<_>>()
-                .join(",")
-        };
+        let values = || self.values.iter().map(String::as_str).collect::<Vec<_>>().join(",");
         match self.operator {
             Exists => f.write_str(&self.key),
             DoesNotExist => write!(f, "!{}", self.key),
@@ -191,19 +159,13 @@ impl Selector {
 
     /// Selects no object.
     pub fn nothing() -> Self {
-        Self {
-            requirements: Vec::new(),
-            nothing: true,
-        }
+        Self { requirements: Vec::new(), nothing: true }
     }
 
     /// All of `requirements`.
     pub fn new(mut requirements: Vec<Requirement>) -> Self {
         requirements.sort_by(|a, b| a.key.cmp(&b.key));
-        Self {
-            requirements,
-            nothing: false,
-        }
+        Self { requirements, nothing: false }
     }
 
     /// Parses the `labelSelector` query parameter. The empty text selects everything.
@@ -227,24 +189,10 @@ impl Selector {
             return Ok(Self::nothing());
         };
         let mut requirements = Vec::new();
-        for (key, value) in fields
-            .get("matchLabels")
-            .and_then(Value::as_object)
-            .into_iter()
-            .flatten()
-        {
-            requirements.push(Requirement::new(
-                key,
-                Operator::Equals,
-                [value.as_str().unwrap_or_default().to_owned()],
-            )?);
+        for (key, value) in fields.get("matchLabels").and_then(Value::as_object).into_iter().flatten() {
+            requirements.push(Requirement::new(key, Operator::Equals, [value.as_str().unwrap_or_default().to_owned()])?);
         }
-        for expression in fields
-            .get("matchExpressions")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-        {
+        for expression in fields.get("matchExpressions").and_then(Value::as_array).into_iter().flatten() {
             requirements.push(from_expression(expression)?);
         }
         Ok(Self::new(requirements))
@@ -252,11 +200,7 @@ impl Selector {
 
     /// Whether `labels` meet all conditions.
     pub fn matches(&self, labels: &(impl Lookup + ?Sized)) -> bool {
-        !self.nothing
-            && self
-                .requirements
-                .iter()
-                .all(|requirement| requirement.matches(labels))
+        !self.nothing && self.requirements.iter().all(|requirement| requirement.matches(labels))
     }
 
     /// Whether every object is selected.
@@ -277,58 +221,30 @@ impl Selector {
     /// The one value label `key` must have, if the selector demands one.
     pub fn exact_match(&self, key: &str) -> Option<&str> {
         use Operator::*;
-        let requirement = self
-            .requirements
-            .iter()
-            .find(|requirement| requirement.key == key)?;
-        let exact = matches!(requirement.operator, In | Equals | DoubleEquals)
-            && requirement.values.len() == 1;
-        requirement
-            .values
-            .first()
-            .filter(|_| exact)
-            .map(String::as_str)
+        let requirement = self.requirements.iter().find(|requirement| requirement.key == key)?;
+        let exact = matches!(requirement.operator, In | Equals | DoubleEquals) && requirement.values.len() == 1;
+        requirement.values.first().filter(|_| exact).map(String::as_str)
     }
 }
 
 fn from_expression(expression: &Value) -> Result<Requirement, ParseError> {
-    let text = |name: &str| {
-        expression
-            .get(name)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-    };
+    let text = |name: &str| expression.get(name).and_then(Value::as_str).unwrap_or_default();
     let operator = match text("operator") {
         "In" => Operator::In,
         "NotIn" => Operator::NotIn,
         "Exists" => Operator::Exists,
         "DoesNotExist" => Operator::DoesNotExist,
         other => {
-            return Err(ParseError(format!(
-                "{} is not a valid label selector operator",
-                go::quote(other)
-            )));
+            return Err(ParseError(format!("{} is not a valid label selector operator", go::quote(other))));
         }
     };
-    let values = expression
-        .get("values")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten();
-    Requirement::new(
-        text("key"),
-        operator,
-        values.filter_map(Value::as_str).map(str::to_owned),
-    )
+    let values = expression.get("values").and_then(Value::as_array).into_iter().flatten();
+    Requirement::new(text("key"), operator, values.filter_map(Value::as_str).map(str::to_owned))
 }
 
 impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let parts: Vec<_> = self
-            .requirements
-            .iter()
-            .map(Requirement::to_string)
-            .collect();
+        let parts: Vec<_> = self.requirements.iter().map(Requirement::to_string).collect();
         f.write_str(&parts.join(","))
     }
 }
@@ -362,29 +278,14 @@ mod tests {
         ] {
             assert!(matches(yes, labels), "{yes}");
         }
-        for no in [
-            "x",
-            "app=db",
-            "app!=web",
-            "app notin (web)",
-            "!app",
-            "n>5",
-            "app>1",
-            "app=web,x",
-            "x in (a)",
-        ] {
+        for no in ["x", "app=db", "app!=web", "app notin (web)", "!app", "n>5", "app>1", "app=web,x", "x in (a)"] {
             assert!(!matches(no, labels), "{no}");
         }
     }
 
     #[test]
     fn prints_in_canonical_form() {
-        for (text, canonical) in [
-            ("b in (y,x) , a", "a,b in (x,y)"),
-            ("a=", "a="),
-            ("!a,b!=c", "!a,b!=c"),
-            ("x in (,a)", "x in (,a)"),
-        ] {
+        for (text, canonical) in [("b in (y,x) , a", "a,b in (x,y)"), ("a=", "a="), ("!a,b!=c", "!a,b!=c"), ("x in (,a)", "x in (,a)")] {
             assert_eq!(Selector::parse(text).unwrap().to_string(), canonical);
         }
     }
@@ -392,70 +293,37 @@ mod tests {
     #[test]
     fn tells_where_parsing_stopped() {
         let cases = [
-            (
-                "a in b",
-                "unable to parse requirement: found 'b' expected: '('",
-            ),
+            ("a in b", "unable to parse requirement: found 'b' expected: '('"),
             ("a,", "found '', expected: identifier after ','"),
-            (
-                "=a",
-                "found '=', expected: !, identifier, or 'end of string'",
-            ),
-            (
-                "a b",
-                "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt",
-            ),
+            ("=a", "found '=', expected: !, identifier, or 'end of string'"),
+            ("a b", "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"),
         ];
         for (text, message) in cases {
             assert_eq!(Selector::parse(text).unwrap_err().0, message, "{text}");
         }
         let bad_key = Selector::parse("-a").unwrap_err().0;
-        assert!(
-            bad_key.starts_with(
-                "unable to parse requirement: <nil>: Invalid value: \"-a\": name part must consist"
-            ),
-            "{bad_key}"
-        );
+        assert!(bad_key.starts_with("unable to parse requirement: <nil>: Invalid value: \"-a\": name part must consist"), "{bad_key}");
         let bad_value = Selector::parse("a=-b").unwrap_err().0;
-        assert!(bad_value.starts_with("unable to parse requirement: values[0][a]: Invalid value: \"-b\": a valid label must"), "{bad_value}");
+        assert!(
+            bad_value.starts_with("unable to parse requirement: values[0][a]: Invalid value: \"-b\": a valid label must"),
+            "{bad_value}"
+        );
     }
 
     #[test]
     fn label_selector_objects_select_nothing_when_null() {
         let labels: &[_] = &[("app", "web")];
-        assert!(
-            !Selector::from_label_selector(&Value::Null)
-                .unwrap()
-                .matches(labels)
-        );
-        assert!(
-            Selector::from_label_selector(&json!({}))
-                .unwrap()
-                .matches(labels)
-        );
+        assert!(!Selector::from_label_selector(&Value::Null).unwrap().matches(labels));
+        assert!(Selector::from_label_selector(&json!({})).unwrap().matches(labels));
         let both = json!({"matchLabels": {"app": "web"}, "matchExpressions": [{"key": "x", "operator": "DoesNotExist"}]});
-        assert!(
-            Selector::from_label_selector(&both)
-                .unwrap()
-                .matches(labels)
-        );
+        assert!(Selector::from_label_selector(&both).unwrap().matches(labels));
         let bad = json!({"matchExpressions": [{"key": "x", "operator": "Is"}]});
-        assert_eq!(
-            Selector::from_label_selector(&bad).unwrap_err().0,
-            "\"Is\" is not a valid label selector operator"
-        );
+        assert_eq!(Selector::from_label_selector(&bad).unwrap_err().0, "\"Is\" is not a valid label selector operator");
     }
 
     #[test]
     fn knows_the_one_value_a_label_must_have() {
         let selector = Selector::parse("a=1,b in (2),c!=3").unwrap();
-        assert_eq!(
-            (
-                selector.exact_match("a"),
-                selector.exact_match("b"),
-                selector.exact_match("c")
-            ),
-            (Some("1"), Some("2"), None)
-        );
+        assert_eq!((selector.exact_match("a"), selector.exact_match("b"), selector.exact_match("c")), (Some("1"), Some("2"), None));
     }
 }

@@ -35,8 +35,6 @@ impl<const N: usize> Lookup for [(&str, &str); N] {
 
 impl Lookup for [(&str, &str)] {
     fn lookup(&self, name: &str) -> Option<&str> {
-        self.iter()
-            .find(|(key, _)| *key == name)
-            .map(|(_, value)| *value)
+        self.iter().find(|(key, _)| *key == name).map(|(_, value)| *value)
     }
 }

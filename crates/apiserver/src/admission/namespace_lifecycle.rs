@@ -58,7 +58,13 @@ impl NamespaceLifecycle {
     async fn phase(&self, namespace: &str) -> Result<Phase, Status> {
         match self.phases.get("", namespace) {
             Some(known) if !self.distrusts(namespace) => Ok(*known),
-            _ => self.api.api("v1", "namespaces").get(namespace).await.map(|found| phase(&found)).map_err(|status| not_found(status, namespace)),
+            _ => self
+                .api
+                .api("v1", "namespaces")
+                .get(namespace)
+                .await
+                .map(|found| phase(&found))
+                .map_err(|status| not_found(status, namespace)),
         }
     }
 }

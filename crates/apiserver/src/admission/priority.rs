@@ -74,7 +74,9 @@ impl Priority {
     }
 
     async fn admit_pod(&self, attributes: &mut Attributes) -> Result<(), Status> {
-        let text = |attributes: &Attributes, pointer: &str| attributes.object.as_ref().map(|pod| pod.str_at(pointer).to_owned()).unwrap_or_default();
+        let text = |attributes: &Attributes, pointer: &str| {
+            attributes.object.as_ref().map(|pod| pod.str_at(pointer).to_owned()).unwrap_or_default()
+        };
         let name = text(attributes, "/spec/priorityClassName");
         let class = if name.is_empty() {
             self.default_class().unwrap_or_else(Class::none)
@@ -190,7 +192,10 @@ mod tests {
     #[tokio::test]
     async fn a_pod_may_not_say_another_priority() {
         let refused = admit(&plugin(false), json!({"priorityClassName": "gold", "priority": 5})).await.unwrap_err();
-        assert!(refused.contains("the integer value of priority (5) must not be provided in pod spec; priority admission controller computed 77"));
+        assert!(
+            refused
+                .contains("the integer value of priority (5) must not be provided in pod spec; priority admission controller computed 77")
+        );
     }
 
     #[tokio::test]
@@ -203,7 +208,8 @@ mod tests {
 
     #[tokio::test]
     async fn there_is_one_default_class() {
-        let class = |name: &str| attributes(GROUP, "priorityclasses", Operation::Create, "", name, Some(json!({"globalDefault": true})), None);
+        let class =
+            |name: &str| attributes(GROUP, "priorityclasses", Operation::Create, "", name, Some(json!({"globalDefault": true})), None);
         assert!(plugin(true).validate(&context(""), &class("x")).await.is_err());
         assert!(plugin(false).validate(&context(""), &class("x")).await.is_ok());
     }

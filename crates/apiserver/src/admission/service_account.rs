@@ -207,11 +207,20 @@ mod tests {
     #[test]
     fn a_pod_gets_name_token_and_pull_secrets() {
         let account = Account { automount: None, pull_secrets: vec![json!({"name": "pull"})] };
-        let spec = served(json!({"containers": [{"name": "c"}, {"name": "d", "volumeMounts": [{"name": "own", "mountPath": MOUNT_PATH}]}]}), &account);
+        let spec = served(
+            json!({"containers": [{"name": "c"}, {"name": "d", "volumeMounts": [{"name": "own", "mountPath": MOUNT_PATH}]}]}),
+            &account,
+        );
         assert_eq!((&spec["serviceAccountName"], &spec["serviceAccount"]), (&json!("s"), &json!("s")));
-        assert_eq!(spec["containers"][0]["volumeMounts"][0], json!({"name": "kube-api-access-x", "readOnly": true, "mountPath": MOUNT_PATH}));
+        assert_eq!(
+            spec["containers"][0]["volumeMounts"][0],
+            json!({"name": "kube-api-access-x", "readOnly": true, "mountPath": MOUNT_PATH})
+        );
         assert_eq!(spec["containers"][1]["volumeMounts"].as_array().unwrap().len(), 1);
-        assert_eq!(spec["volumes"][0]["projected"]["sources"][0], json!({"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}}));
+        assert_eq!(
+            spec["volumes"][0]["projected"]["sources"][0],
+            json!({"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}})
+        );
         assert_eq!(spec["imagePullSecrets"], json!([{"name": "pull"}]));
     }
 
@@ -228,7 +237,10 @@ mod tests {
         for (spec, refusal) in [
             (json!({"serviceAccountName": "default"}), "a mirror pod may not reference service accounts"),
             (json!({"volumes": [{"name": "v", "secret": {"secretName": "s"}}]}), "a mirror pod may not reference secrets"),
-            (json!({"volumes": [{"projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]}), "a mirror pod may not use service account token projections"),
+            (
+                json!({"volumes": [{"projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]}),
+                "a mirror pod may not use service account token projections",
+            ),
         ] {
             let pod = json!({"metadata": {"annotations": {MIRROR: "x"}}, "spec": spec});
             let mut create = attributes("", "pods", Operation::Create, "n", "p", Some(pod), None);

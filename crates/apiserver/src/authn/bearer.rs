@@ -52,7 +52,8 @@ impl Authenticator for Bearer {
         let Some(token) = token(request) else { return Ok(None) };
         // Tokens themselves are not kept.
         let (hash, now): ([u8; 32], _) = (Sha256::digest(token).into(), Instant::now());
-        let known = self.remembered.lock().get(&hash).filter(|(found, _)| now.duration_since(*found) < REMEMBERED).map(|(_, user)| user.clone());
+        let known =
+            self.remembered.lock().get(&hash).filter(|(found, _)| now.duration_since(*found) < REMEMBERED).map(|(_, user)| user.clone());
         if known.is_some() {
             return Ok(known);
         }

@@ -80,6 +80,7 @@ fn read(path: &Path) -> Result<Loaded, Error> {
     let parse = |reason: String| Error::Parse { path: path.to_owned(), reason };
     let roots = component::tls::roots(path).map_err(|error| parse(error.to_string()))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().map_err(|error| parse(error.to_string()))?;
+    let verifier =
+        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().map_err(|error| parse(error.to_string()))?;
     Ok(Loaded { pem, verifier })
 }

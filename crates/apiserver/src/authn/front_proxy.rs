@@ -9,9 +9,9 @@ use http::HeaderMap;
 use http::request::Parts;
 use percent_encoding::percent_decode_str;
 
-use super::{Authenticator, Error};
 use super::client_ca::ClientCa;
 use super::x509::common_name;
+use super::{Authenticator, Error};
 use crate::request::UserInfo;
 
 /// Which proxies to believe, and in which headers (`--requestheader-*`).
@@ -61,9 +61,12 @@ impl Authenticator for FrontProxy {
 
 /// The user the headers name.
 fn user(headers: &HeaderMap, names: &Headers) -> Option<UserInfo> {
-    let first = |wanted: &[String]| wanted.iter().find_map(|name| headers.get(name)?.to_str().ok().filter(|value| !value.is_empty())).map(str::to_owned);
+    let first = |wanted: &[String]| {
+        wanted.iter().find_map(|name| headers.get(name)?.to_str().ok().filter(|value| !value.is_empty())).map(str::to_owned)
+    };
     let name = first(&names.username)?;
-    let values = |name: &String| headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).map(str::to_owned).collect::<Vec<_>>();
+    let values =
+        |name: &String| headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).map(str::to_owned).collect::<Vec<_>>();
     let groups = names.group.iter().flat_map(values).collect();
     let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (header, value) in headers {

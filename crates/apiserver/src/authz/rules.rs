@@ -32,8 +32,10 @@ impl RuleResolver for Rules {
         if unlisted {
             errors.insert(0, "node authorizer does not support user rule resolution".to_owned());
         }
-        let resources: Vec<Value> = rules.iter().filter(|rule| rule.resources.as_ref().is_some_and(|list| !list.is_empty())).map(resource_rule).collect();
-        let paths: Vec<Value> = rules.iter().filter(|rule| rule.non_resource_urls.as_ref().is_some_and(|list| !list.is_empty())).map(path_rule).collect();
+        let resources: Vec<Value> =
+            rules.iter().filter(|rule| rule.resources.as_ref().is_some_and(|list| !list.is_empty())).map(resource_rule).collect();
+        let paths: Vec<Value> =
+            rules.iter().filter(|rule| rule.non_resource_urls.as_ref().is_some_and(|list| !list.is_empty())).map(path_rule).collect();
         let mut status = json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": unlisted || !errors.is_empty()});
         if !errors.is_empty() {
             status["evaluationError"] = aggregate(&errors).into();

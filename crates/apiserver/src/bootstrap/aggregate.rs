@@ -97,8 +97,11 @@ mod tests {
         let object = |value: Value| Object::from_value(value).unwrap();
         let selector = json!({"clusterRoleSelectors": [{"matchLabels": {"to": "view"}}]});
         let view = object(json!({"metadata": {"name": "view", "labels": {"to": "view"}}, "aggregationRule": selector, "rules": null}));
-        let part = |name: &str, to: &str, verb: &str| object(json!({"metadata": {"name": name, "labels": {"to": to}}, "rules": [{"verbs": [verb]}]}));
-        let all = [part("a", "view", "get"), part("b", "view", "get"), part("c", "view", "list"), part("d", "edit", "create"), view.clone()];
+        let part = |name: &str, to: &str, verb: &str| {
+            object(json!({"metadata": {"name": name, "labels": {"to": to}}, "rules": [{"verbs": [verb]}]}))
+        };
+        let all =
+            [part("a", "view", "get"), part("b", "view", "get"), part("c", "view", "list"), part("d", "edit", "create"), view.clone()];
         let changed = aggregated(&view, &all).unwrap();
         assert_eq!(changed.pointer("/rules"), Some(&json!([{"verbs": ["get"]}, {"verbs": ["list"]}])));
         assert_eq!(aggregated(&changed, &all), None);

@@ -116,7 +116,9 @@ mod tests {
 
     #[test]
     fn a_binding_to_another_role_is_made_anew() {
-        let binding = |role: &str, subjects: Value| Object::from_value(json!({"metadata": {"name": "b"}, "roleRef": {"name": role}, "subjects": subjects})).unwrap();
+        let binding = |role: &str, subjects: Value| {
+            Object::from_value(json!({"metadata": {"name": "b"}, "roleRef": {"name": role}, "subjects": subjects})).unwrap()
+        };
         let user = |name: &str| json!({"kind": "User", "name": name});
         let wanted = binding("a", json!([user("x")]));
         assert_eq!(plan(&wanted, Some(&binding("b", json!([])))), Action::Recreate);

@@ -48,7 +48,8 @@ pub(super) fn read(ctx: &RequestContext, body: &[u8]) -> Result<Value, Status> {
     let broken = |why: String| Status::bad_request(format!("error decoding YAML: {why}"));
     let node = codec::parse(BodyKind::Yaml, body).map_err(|why| broken(format!("error converting YAML to JSON: {why}")))?;
     if !matches!(node, raw::Node::Object(_) | raw::Node::Null) {
-        let (prefix, words) = ("error unmarshaling JSON: while decoding JSON: json: cannot unmarshal", "into Go value of type map[string]interface {}");
+        let (prefix, words) =
+            ("error unmarshaling JSON: while decoding JSON: json: cannot unmarshal", "into Go value of type map[string]interface {}");
         return Err(broken(format!("{prefix} {} {words}", node.type_name())));
     }
     let strict = raw::duplicates(&node).into_iter().map(|path| format!("duplicate field \"{path}\"")).collect();

@@ -33,7 +33,13 @@ pub(crate) struct Ask {
 
 impl Ask {
     /// Puts together what the pipeline left in the request's extensions.
-    pub(crate) fn new(server: Arc<Server>, served: Arc<Served>, negotiated: Negotiated, query: Vec<(String, String)>, request: Request<Body>) -> Self {
+    pub(crate) fn new(
+        server: Arc<Server>,
+        served: Arc<Served>,
+        negotiated: Negotiated,
+        query: Vec<(String, String)>,
+        request: Request<Body>,
+    ) -> Self {
         let (parts, body) = request.into_parts();
         let ext = &parts.extensions;
         let ctx = RequestContext {

@@ -181,9 +181,20 @@ pub(crate) fn aggregated_response(value: &Value, version: &str, headers: &Header
 
 /// `/`: every path worth knowing.
 pub(crate) fn root_paths(catalog: &Catalog, extra: &[String]) -> Value {
-    let mut paths: Vec<String> = ["/.well-known/openid-configuration", "/api", "/apis", "/apis/", "/metrics", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/openid/v1/jwks", "/version"]
-        .map(str::to_owned)
-        .into();
+    let mut paths: Vec<String> = [
+        "/.well-known/openid-configuration",
+        "/api",
+        "/apis",
+        "/apis/",
+        "/metrics",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/openapi/v3/",
+        "/openid/v1/jwks",
+        "/version",
+    ]
+    .map(str::to_owned)
+    .into();
     for group in catalog.groups() {
         let base = if group.name.is_empty() { "/api".to_owned() } else { format!("/apis/{}", group.name) };
         paths.extend(group.versions.iter().map(|v| format!("{base}/{}", v.version)));

@@ -109,7 +109,13 @@ pub(super) fn freshness(version: &str, version_match: &str) -> Result<Freshness,
 
 /// A resourceVersion as a number.
 pub(super) fn revision(version: &str) -> Result<Revision, Status> {
-    let error = || apimachinery::field::Error::invalid(&apimachinery::field::Path::new("resourceVersion"), version, "strconv.ParseUint: parsing \"".to_owned() + version + "\": invalid syntax");
+    let error = || {
+        apimachinery::field::Error::invalid(
+            &apimachinery::field::Path::new("resourceVersion"),
+            version,
+            "strconv.ParseUint: parsing \"".to_owned() + version + "\": invalid syntax",
+        )
+    };
     version.parse().map_err(|_| Status::bad_request(format!("Invalid value: {}", error().body().trim_start_matches("Invalid value: "))))
 }
 
@@ -136,4 +142,3 @@ fn unknown_field(ask: &Ask, field: &str) -> String {
     }
     format!("field label not supported: {field}")
 }
-

@@ -15,7 +15,6 @@ use crate::{
     server::Server,
 };
 
-
 pub(super) async fn serve(server: Arc<Server>, request: Request<Body>, info: &RequestInfo) -> Response {
     let path = info.path.as_str();
     if is_probe(path) {
@@ -32,7 +31,8 @@ pub(super) async fn serve(server: Arc<Server>, request: Request<Body>, info: &Re
 }
 
 fn is_probe(path: &str) -> bool {
-    ["/healthz", "/livez", "/readyz"].iter().any(|p| path == *p || path.strip_prefix(p).is_some_and(|rest| rest.starts_with('/'))) || path == "/metrics"
+    ["/healthz", "/livez", "/readyz"].iter().any(|p| path == *p || path.strip_prefix(p).is_some_and(|rest| rest.starts_with('/')))
+        || path == "/metrics"
 }
 
 async fn probe(server: &Server, request: Request<Body>) -> Response {
@@ -87,7 +87,8 @@ fn top(server: &Server, request: &Request<Body>, which: &str) -> Result<Response
 
 fn keys(server: &Server, path: &str) -> Option<Result<Response, Status>> {
     let keys = server.issuer_documents.as_ref()?;
-    let (value, content_type) = if path.ends_with("jwks") { (&keys.jwks, "application/jwk-set+json") } else { (&keys.configuration, "application/json") };
+    let (value, content_type) =
+        if path.ends_with("jwks") { (&keys.jwks, "application/jwk-set+json") } else { (&keys.configuration, "application/json") };
     let mut response = value_response(StatusCode::OK, Negotiated::PLAIN, value);
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=3600"));

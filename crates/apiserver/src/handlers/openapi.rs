@@ -45,7 +45,9 @@ impl Documents {
                 let document_path = rest.strip_prefix("v3/")?;
                 let hash = apis.iter().find(|api| api.path() == document_path).map(Api::hash);
                 let (bytes, hash) = match hash {
-                    Some(hash) => (self.built(document_path, &hash, || document(&apis, document_path).map(|d| d.0).unwrap_or_default()), hash),
+                    Some(hash) => {
+                        (self.built(document_path, &hash, || document(&apis, document_path).map(|d| d.0).unwrap_or_default()), hash)
+                    }
                     None => document(&apis, document_path).map(|(bytes, hash)| (bytes.into(), hash))?,
                 };
                 Some(Ok(moved(request, document_path, &hash).unwrap_or_else(|| answer(request, &hash, bytes))))

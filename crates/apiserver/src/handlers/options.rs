@@ -112,12 +112,14 @@ pub(crate) fn delete(query: &Query, headers: &HeaderMap, body: &[u8]) -> Result<
     let mut value = if body.is_empty() {
         delete_query(query)?
     } else {
-        to_value(BodyKind::of(headers)?, body, &schema::builtin(DELETE_OPTIONS)).map_err(|e| Status::bad_request(format!("error decoding DeleteOptions: {e}")))?
+        to_value(BodyKind::of(headers)?, body, &schema::builtin(DELETE_OPTIONS))
+            .map_err(|e| Status::bad_request(format!("error decoding DeleteOptions: {e}")))?
     };
     if !value.is_object() {
         value = json!({});
     }
-    let options: Wire = serde_json::from_value(value.clone()).map_err(|e| Status::bad_request(format!("error decoding DeleteOptions: {e}")))?;
+    let options: Wire =
+        serde_json::from_value(value.clone()).map_err(|e| Status::bad_request(format!("error decoding DeleteOptions: {e}")))?;
     let errors = options.check();
     if !errors.is_empty() {
         return Err(invalid("DeleteOptions", errors));

@@ -62,8 +62,17 @@ impl Kind {
             "application/json-patch+json" => Ok(Self::Json),
             "application/merge-patch+json" => Ok(Self::Merge),
             "application/strategic-merge-patch+json" if built_in => Ok(Self::Strategic),
-            _ if built_in => Err(Status::unsupported_media_type(&["application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json", super::apply::MEDIA_TYPE])),
-            _ => Err(Status::unsupported_media_type(&["application/json-patch+json", "application/merge-patch+json", super::apply::MEDIA_TYPE])),
+            _ if built_in => Err(Status::unsupported_media_type(&[
+                "application/json-patch+json",
+                "application/merge-patch+json",
+                "application/strategic-merge-patch+json",
+                super::apply::MEDIA_TYPE,
+            ])),
+            _ => Err(Status::unsupported_media_type(&[
+                "application/json-patch+json",
+                "application/merge-patch+json",
+                super::apply::MEDIA_TYPE,
+            ])),
         }
     }
 }

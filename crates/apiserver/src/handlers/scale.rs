@@ -48,7 +48,12 @@ pub(super) async fn serve(mut ask: Ask, paths: ScalePaths) -> Result<Response, S
     let wish = if applying {
         let body = ask.body().await?;
         let config = super::apply::read(&ask.ctx, &body)?;
-        Wish::Apply { ctx: ask.ctx.clone(), config, force: options.value.get("force") == Some(&Value::Bool(true)), api_version: ask.served.resource.api_version() }
+        Wish::Apply {
+            ctx: ask.ctx.clone(),
+            config,
+            force: options.value.get("force") == Some(&Value::Bool(true)),
+            api_version: ask.served.resource.api_version(),
+        }
     } else if patching {
         let kind = patch::Kind::of(&ask)?;
         Wish::Patch(ask.ctx.clone(), kind, ask.body().await?)
@@ -116,13 +121,8 @@ impl Rescale {
                 Ok(scale)
             }
             Wish::Apply { ctx, config, force, api_version } => {
-                let context = apply::Context {
-                    schema: &self.schema,
-                    gvk: &gvk(),
-                    subresource: "scale",
-                    ignored: &FieldSet::default(),
-                    now: ctx.now,
-                };
+                let context =
+                    apply::Context { schema: &self.schema, gvk: &gvk(), subresource: "scale", ignored: &FieldSet::default(), now: ctx.now };
                 let mut scale = scale_of(current, &self.paths);
                 apply::to_scale(current, &mut scale, api_version, &self.paths.spec_replicas);
                 let mut scale = apply::apply(&scale, config, &ctx.field_manager, *force, &context)?;

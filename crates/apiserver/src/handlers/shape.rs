@@ -1,6 +1,9 @@
 //! Objects in the form the client asked for: itself, Table, or metadata only.
 
-use apimachinery::{Object, status::{Status, reason}};
+use apimachinery::{
+    Object,
+    status::{Status, reason},
+};
 use axum::response::Response;
 use http::StatusCode;
 use serde_json::{Map, Value, json};

@@ -63,7 +63,13 @@ async fn call(mut ask: Ask, connect: Arc<dyn Connect>, body: Option<BodyType>) -
         if !ask.ctx.namespace().is_empty() {
             match_namespace(ask.served.resource.namespaced, ask.ctx.namespace(), &mut object)?;
         }
-        let cx = Context { schema: &schema, gvk: &expect.gvk, subresource: &ask.ctx.info.subresource, ignored: &FieldSet::default(), now: ask.ctx.now };
+        let cx = Context {
+            schema: &schema,
+            gvk: &expect.gvk,
+            subresource: &ask.ctx.info.subresource,
+            ignored: &FieldSet::default(),
+            now: ask.ctx.now,
+        };
         apply::update(&apply::empty(&cx), &mut object, &ask.ctx.field_manager, &cx);
         attributes.object = Some(object);
     }
@@ -98,4 +104,3 @@ fn attributes(ask: &Ask, operation: Operation, options: serde_json::Value) -> At
         options,
     }
 }
-

@@ -1,7 +1,10 @@
 //! The whole service in process, on memory storage.
 
 use std::{
-    sync::{Arc, atomic::{AtomicBool, Ordering}},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -246,7 +249,9 @@ async fn lists_are_selected_paged_and_shown_as_tables() {
     for (name, value) in [("x", "1"), ("y", "2"), ("z", "1")] {
         post(&api, MAPS, &map(name, value)).await;
     }
-    let names = |body: &Value| body["items"].as_array().unwrap().iter().map(|i| i["metadata"]["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>();
+    let names = |body: &Value| {
+        body["items"].as_array().unwrap().iter().map(|i| i["metadata"]["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
     assert_eq!(names(&get(&api, &format!("{MAPS}?labelSelector=v%3D1")).await.body), ["x", "z"]);
     assert_eq!(names(&get(&api, &format!("{MAPS}?fieldSelector=metadata.name%3Dy")).await.body), ["y"]);
     let page = get(&api, &format!("{MAPS}?limit=2")).await.body;

@@ -27,7 +27,9 @@ pub(super) async fn replace(mut ask: Ask, view: View) -> Result<Response, Status
 pub(super) fn check_name(object: &mut Object, name: &str) -> Result<(), Status> {
     match object.name() {
         "" => Err(Status::bad_request(format!("the name of the object ({name} based on URL) was undeterminable: name must be provided"))),
-        own if own != name => Err(Status::bad_request(format!("the name of the object ({own}) does not match the name on the URL ({name})"))),
+        own if own != name => {
+            Err(Status::bad_request(format!("the name of the object ({own}) does not match the name on the URL ({name})")))
+        }
         _ => Ok(()),
     }
 }

@@ -158,4 +158,3 @@ fn line(kind: &str, object: &Value) -> Bytes {
     out.push('\n');
     out.into()
 }
-

@@ -131,7 +131,9 @@ fn resolves_to_other(text: &str) -> bool {
         return false;
     }
     let digits = text.trim_start_matches(['-', '+']).replace('_', "");
-    let based = ["0x", "0o", "0b"].iter().any(|p| digits.strip_prefix(p).is_some_and(|d| !d.is_empty() && d.chars().all(|c| c.is_ascii_hexdigit())));
+    let based = ["0x", "0o", "0b"]
+        .iter()
+        .any(|p| digits.strip_prefix(p).is_some_and(|d| !d.is_empty() && d.chars().all(|c| c.is_ascii_hexdigit())));
     let number = digits.parse::<f64>().is_ok() && digits.starts_with(|c: char| c.is_ascii_digit() || c == '.');
     based || number || is_time(text)
 }
@@ -143,7 +145,8 @@ fn is_time(text: &str) -> bool {
 }
 
 fn needs_quotes(text: &str) -> bool {
-    let starts = text.starts_with(['-', '?', ':', ',', '[', ']', '{', '}', '#', '&', '*', '!', '|', '>', '\'', '"', '%', '@', '`', ' ', '=']);
+    let starts =
+        text.starts_with(['-', '?', ':', ',', '[', ']', '{', '}', '#', '&', '*', '!', '|', '>', '\'', '"', '%', '@', '`', ' ', '=']);
     let dash_word = text.starts_with(['-', '?', ':']) && text.len() > 1 && !text[1..].starts_with(' ') && !text.starts_with("---");
     (starts && !dash_word) || text.ends_with([' ', ':']) || text.contains(": ") || text.contains(" #")
 }

@@ -1,6 +1,10 @@
 //! Logs, counts and times every request.
 
-use std::{pin::Pin, sync::Arc, task::{Context, Poll}};
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
 
 use axum::{
     body::Body,

@@ -38,7 +38,8 @@ fn requested(query: &str) -> Result<Option<Duration>, Status> {
     let pairs = parse_query(query);
     let Some((_, text)) = pairs.iter().find(|(k, v)| k == "timeout" && !v.is_empty()) else { return Ok(None) };
     let parsed = parse_go_duration(text);
-    let parsed = parsed.ok_or_else(|| Status::bad_request(format!("invalid timeout specified in the request URL - time: invalid duration {text:?}")))?;
+    let parsed = parsed
+        .ok_or_else(|| Status::bad_request(format!("invalid timeout specified in the request URL - time: invalid duration {text:?}")))?;
     Ok(Some(parsed).filter(|d| !d.is_zero()))
 }
 

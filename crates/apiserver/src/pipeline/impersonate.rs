@@ -122,7 +122,9 @@ fn constrained_questions(user: &UserInfo, target: &RequestInfo) -> Option<Vec<Re
     let account = user.name.strip_prefix(ACCOUNT).and_then(|rest| rest.split_once(':'));
     let node = user.name.strip_prefix(NODE);
     let (mode, who) = match (account, node) {
-        (Some((namespace, name)), _) => ("serviceaccount", ask(verbs::SERVICE_ACCOUNT, (AUTHENTICATION, "serviceaccounts", ""), namespace, name)),
+        (Some((namespace, name)), _) => {
+            ("serviceaccount", ask(verbs::SERVICE_ACCOUNT, (AUTHENTICATION, "serviceaccounts", ""), namespace, name))
+        }
         (_, Some(name)) => ("arbitrary-node", ask(verbs::ARBITRARY_NODE, (AUTHENTICATION, "nodes", ""), "", name)),
         _ => ("user-info", ask(verbs::USER_INFO, (AUTHENTICATION, "users", ""), "", &user.name)),
     };
@@ -178,7 +180,9 @@ mod verbs {
 
 /// What must be allowed to act as the user in any request.
 fn questions(user: &UserInfo) -> Vec<RequestInfo> {
-    let ask = |group: &str, resource: &str, subresource: &str, namespace: &str, name: &str| ask("impersonate", (group, resource, subresource), namespace, name);
+    let ask = |group: &str, resource: &str, subresource: &str, namespace: &str, name: &str| {
+        ask("impersonate", (group, resource, subresource), namespace, name)
+    };
     let mut asked = vec![match user.name.strip_prefix(ACCOUNT).and_then(|rest| rest.split_once(':')) {
         Some((namespace, name)) => ask("", "serviceaccounts", "", namespace, name),
         None => ask("", "users", "", "", &user.name),
@@ -241,7 +245,8 @@ mod tests {
     fn acting_as_a_node_for_one_request_needs_a_right_for_that_request() {
         let user = wanted(&headers(&[(USER, "system:node:n1")])).unwrap().unwrap();
         let target = RequestInfo::parse(&http::Method::GET, "/api/v1/namespaces/a/configmaps", "");
-        let asked: Vec<_> = constrained_questions(&user, &target).unwrap().into_iter().map(|i| format!("{} {}", i.verb, i.resource)).collect();
+        let asked: Vec<_> =
+            constrained_questions(&user, &target).unwrap().into_iter().map(|i| format!("{} {}", i.verb, i.resource)).collect();
         assert_eq!(asked, ["impersonate-on:arbitrary-node:list configmaps", "impersonate:arbitrary-node nodes"]);
         assert!(complete(user, true).in_group(NODES));
     }

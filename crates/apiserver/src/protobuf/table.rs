@@ -20,7 +20,11 @@ static TABLE: LazyLock<BTreeMap<&'static str, Message>> = LazyLock::new(|| {
 
 fn message(fields: &'static str) -> Message {
     let target = |name: &'static str| name.strip_prefix('@').map_or(Target::Field(name), Target::Inline);
-    fields.split(' ').filter_map(|field| field.rsplit_once('=')).filter_map(|(name, number)| Some((number.parse().ok()?, target(name)))).collect()
+    fields
+        .split(' ')
+        .filter_map(|field| field.rsplit_once('='))
+        .filter_map(|(name, number)| Some((number.parse().ok()?, target(name))))
+        .collect()
 }
 
 /// The fields of a definition such as `io.k8s.api.core.v1.Pod`, with or without the `io.k8s.`.

@@ -101,7 +101,6 @@ impl Catalog {
     pub(crate) fn groups(&self) -> &[GroupEntry] {
         &self.groups
     }
-
 }
 
 impl GroupEntry {

@@ -36,12 +36,18 @@ impl Served {
 /// Reads a body as an object, defaulted. Errors: 400.
 pub(crate) fn decode(ctx: &RequestContext, expect: &Expect<'_>, kind: BodyKind, bytes: &[u8]) -> Result<Object, Status> {
     let unrecognized = |why: String| {
-        Status::bad_request(format!("the object provided is unrecognized (must be of type {}): {why} ({})", expect.gvk.kind, summary(bytes)))
+        Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): {why} ({})",
+            expect.gvk.kind,
+            summary(bytes)
+        ))
     };
     if kind == BodyKind::Protobuf {
         return decode_protobuf(expect, bytes);
     }
-    let node = parse(kind, bytes).map_err(|e| unrecognized(format!("{}{e}", if kind == BodyKind::Json { "couldn't get version/kind; json parse error: " } else { "" })))?;
+    let node = parse(kind, bytes).map_err(|e| {
+        unrecognized(format!("{}{e}", if kind == BodyKind::Json { "couldn't get version/kind; json parse error: " } else { "" }))
+    })?;
     let (api_version, own_kind) = node.type_meta().map_err(|e| unrecognized(e.to_string()))?;
     let gvk = actual(expect, api_version, own_kind).map_err(unrecognized)?;
     check_type(expect, &gvk)?;
@@ -59,7 +65,11 @@ pub(crate) fn decode(ctx: &RequestContext, expect: &Expect<'_>, kind: BodyKind, 
 /// Reads a protobuf body: unknown fields are dropped silently there, as upstream does.
 fn decode_protobuf(expect: &Expect<'_>, bytes: &[u8]) -> Result<Object, Status> {
     let unrecognized = |why: String| {
-        Status::bad_request(format!("the object provided is unrecognized (must be of type {}): {why} ({})", expect.gvk.kind, summary(bytes)))
+        Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): {why} ({})",
+            expect.gvk.kind,
+            summary(bytes)
+        ))
     };
     let unknown = protobuf::open(bytes).map_err(|e| unrecognized(e.to_string()))?;
     let gvk = actual(expect, unknown.api_version, unknown.kind).map_err(unrecognized)?;
@@ -78,7 +88,11 @@ fn check_type(expect: &Expect<'_>, gvk: &GroupVersionKind) -> Result<(), Status>
         return Err(cannot(expect, gvk, &unregistered(expect, &gvk.api_version(), &gvk.kind)));
     }
     if gvk.group_version() != expect.gvk.group_version() {
-        let text = format!("the API version in the data ({}) does not match the expected API version ({})", gvk.api_version(), expect.gvk.api_version());
+        let text = format!(
+            "the API version in the data ({}) does not match the expected API version ({})",
+            gvk.api_version(),
+            expect.gvk.api_version()
+        );
         return Err(Status::bad_request(text));
     }
     Ok(())

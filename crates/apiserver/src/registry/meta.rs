@@ -136,7 +136,12 @@ fn owners(obj: &Object, path: &Path) -> ErrorList {
     let list = obj.pointer("/metadata/ownerReferences").and_then(Value::as_array).unwrap_or(&empty);
     for owner in list {
         let text = |key: &str| owner.get(key).and_then(Value::as_str).unwrap_or_default();
-        for (key, detail) in [("apiVersion", "version must not be empty"), ("kind", "must not be empty"), ("name", "must not be empty"), ("uid", "must not be empty")] {
+        for (key, detail) in [
+            ("apiVersion", "version must not be empty"),
+            ("kind", "must not be empty"),
+            ("name", "must not be empty"),
+            ("uid", "must not be empty"),
+        ] {
             if text(key).is_empty() {
                 errors.push(Error::invalid(&path.child(key), text(key), detail));
             }
@@ -149,7 +154,11 @@ fn owners(obj: &Object, path: &Path) -> ErrorList {
                 Some(first) => errors.push(Error::invalid(
                     path,
                     Value::Array(list.clone()),
-                    format!("Only one reference can have Controller set to true. Found \"true\" in references for {first} and {}/{}", text("kind"), text("name")),
+                    format!(
+                        "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {}/{}",
+                        text("kind"),
+                        text("name")
+                    ),
                 )),
                 None => controller = Some(format!("{}/{}", text("kind"), text("name"))),
             }
@@ -170,7 +179,11 @@ fn finalizers(obj: &Object, path: &Path) -> ErrorList {
         let bad = !texts.is_empty();
         errors.extend(texts.into_iter().map(|t| Error::invalid(path, finalizer.as_str(), t)));
         if !bad && !finalizer.contains('/') && !["orphan", "foregroundDeletion", "kubernetes"].contains(&finalizer.as_str()) {
-            errors.push(Error::invalid(&path.index(at), finalizer.as_str(), "name is neither a standard finalizer name nor is it fully qualified"));
+            errors.push(Error::invalid(
+                &path.index(at),
+                finalizer.as_str(),
+                "name is neither a standard finalizer name nor is it fully qualified",
+            ));
         }
     }
     let has = |name: &str| list.iter().any(|f| f == name);

@@ -3,18 +3,18 @@
 //! Routes, discovery, OpenAPI, storage keys, RBAC names, tables and field selectors follow from that line; what is
 //! peculiar to a kind is its [`Strategy`]. A further kind is a strategy file and a table line.
 
-pub(crate) mod catalog;
-pub(crate) mod codec;
 pub(crate) mod addresses;
+pub(crate) mod catalog;
 pub(crate) mod check;
+pub(crate) mod codec;
 pub(crate) mod edit;
 mod groups;
 pub(crate) mod meta;
 pub(crate) mod print;
 mod resource;
-pub(crate) mod store;
 pub(crate) mod selectors;
 pub(crate) mod small;
+pub(crate) mod store;
 mod strategy;
 mod subresource;
 mod table;

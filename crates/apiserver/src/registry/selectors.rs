@@ -71,9 +71,9 @@ fn node_requirement(requirement: &At<'_>, errs: &mut ErrorList) {
 fn field_requirement(requirement: &At<'_>, errs: &mut ErrorList) {
     let (operator, values, key) = (requirement.get("operator"), requirement.get("values"), requirement.get("key"));
     match operator.str() {
-        "In" | "NotIn" if values.size() != 1 => errs.push(values.required(
-            "must be only one value when `operator` is 'In' or 'NotIn' for node field selector",
-        )),
+        "In" | "NotIn" if values.size() != 1 => {
+            errs.push(values.required("must be only one value when `operator` is 'In' or 'NotIn' for node field selector"))
+        }
         "In" | "NotIn" => {}
         other => errs.push(Error::invalid(&operator.path, other, BAD_OPERATOR)),
     }
@@ -127,8 +127,7 @@ pub(crate) fn format(selector: &Value) -> String {
 }
 
 fn format_term(key: &str, term: &Value) -> String {
-    let mut values: Vec<&str> =
-        term.get("values").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
+    let mut values: Vec<&str> = term.get("values").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
     values.sort_unstable();
     match term.get("operator").and_then(Value::as_str).unwrap_or_default() {
         "In" => format!("{key} in ({})", values.join(",")),
@@ -151,10 +150,13 @@ mod tests {
         let mut errs = Vec::new();
         label_selector(&At::new(Path::new("s"), &value), &mut errs);
         let texts: Vec<String> = errs.iter().map(ToString::to_string).collect();
-        assert_eq!(texts, [
-            "s.matchExpressions[0].values: Required value: must be specified when `operator` is 'In' or 'NotIn'",
-            r#"s.matchExpressions[1].operator: Invalid value: "X": not a valid selector operator"#,
-        ]);
+        assert_eq!(
+            texts,
+            [
+                "s.matchExpressions[0].values: Required value: must be specified when `operator` is 'In' or 'NotIn'",
+                r#"s.matchExpressions[1].operator: Invalid value: "X": not a valid selector operator"#,
+            ]
+        );
     }
 
     #[test]

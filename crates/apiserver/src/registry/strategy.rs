@@ -103,13 +103,7 @@ pub(crate) trait Strategy: Send + Sync {
     }
 
     /// As [`Strategy::begin_create`], for an update.
-    async fn begin_update(
-        &self,
-        _ctx: &RequestContext,
-        _api: &Loopback,
-        _obj: &mut Object,
-        _old: &Object,
-    ) -> Result<Finish, Status> {
+    async fn begin_update(&self, _ctx: &RequestContext, _api: &Loopback, _obj: &mut Object, _old: &Object) -> Result<Finish, Status> {
         Ok(None)
     }
 
@@ -146,13 +140,7 @@ pub(crate) trait Strategy: Send + Sync {
     }
 
     /// Refuses or prepares a deletion, through the API. Runs before preconditions are checked by storage.
-    async fn begin_delete(
-        &self,
-        _ctx: &RequestContext,
-        _api: &Loopback,
-        _obj: &Object,
-        _options: &DeleteOptions,
-    ) -> Result<(), Status> {
+    async fn begin_delete(&self, _ctx: &RequestContext, _api: &Loopback, _obj: &Object, _options: &DeleteOptions) -> Result<(), Status> {
         Ok(())
     }
 

@@ -49,11 +49,7 @@ pub(crate) struct ScalePaths {
 
 impl Default for ScalePaths {
     fn default() -> Self {
-        Self {
-            spec_replicas: "/spec/replicas".into(),
-            status_replicas: "/status/replicas".into(),
-            selector: Some("/spec/selector".into()),
-        }
+        Self { spec_replicas: "/spec/replicas".into(), status_replicas: "/status/replicas".into(), selector: Some("/spec/selector".into()) }
     }
 }
 

@@ -7,11 +7,7 @@ use async_trait::async_trait;
 use ipnet::IpNet;
 use serde_json::Value;
 
-use crate::{
-    authn,
-    authz::Authorizer,
-    request::UserInfo,
-};
+use crate::{authn, authz::Authorizer, request::UserInfo};
 
 /// Handed to every group's table when the server starts.
 #[derive(Clone)]
@@ -88,7 +84,12 @@ pub(crate) trait Kubelet: Send + Sync {
     async fn get(&self, host: &str, port: u16, path_and_query: &str) -> Result<http::Response<axum::body::Body>, Status>;
 
     /// Sends a request whose URI is a path with query; an answer that switches protocols can be upgraded.
-    async fn send(&self, host: &str, port: u16, request: http::Request<axum::body::Body>) -> Result<http::Response<axum::body::Body>, Status>;
+    async fn send(
+        &self,
+        host: &str,
+        port: u16,
+        request: http::Request<axum::body::Body>,
+    ) -> Result<http::Response<axum::body::Body>, Status>;
 
     /// Types of node addresses to reach kubelets by, in order of preference.
     fn address_types(&self) -> &[String];

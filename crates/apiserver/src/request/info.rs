@@ -211,7 +211,13 @@ mod tests {
 
     #[test]
     fn a_name_inside_another_requirements_value_is_no_name() {
-        for selector in [r"metadata.name!=x\,metadata.name=mine", "metadata.name!=mine", "metadata.name=..", "metadata.name=a,b", "metadata.name=a%2525"] {
+        for selector in [
+            r"metadata.name!=x\,metadata.name=mine",
+            "metadata.name!=mine",
+            "metadata.name=..",
+            "metadata.name=a,b",
+            "metadata.name=a%2525",
+        ] {
             assert_eq!(parse(Method::GET, &format!("/api/v1/secrets?fieldSelector={selector}")).name, "", "{selector}");
         }
     }

@@ -23,11 +23,7 @@ pub(super) fn read(text: &str) -> Definitions {
         }
     }
     reader.finish(block);
-    Definitions {
-        arena: Arc::new(reader.arena),
-        kinds: reader.kinds,
-        required_order: reader.required_order,
-    }
+    Definitions { arena: Arc::new(reader.arena), kinds: reader.kinds, required_order: reader.required_order }
 }
 
 #[derive(Default)]
@@ -50,31 +46,18 @@ impl Reader {
     fn header(&mut self, line: &str) -> Header {
         let mut words = line.split(' ');
         let name = words.next().unwrap_or_default().to_owned();
-        let package = name
-            .rsplit_once('.')
-            .map_or("", |(package, _)| package)
-            .to_owned();
-        let mut header = Header {
-            node: Node::new(Kind::Object(Vec::new())),
-            leaf: false,
-            name,
-            package,
-        };
+        let package = name.rsplit_once('.').map_or("", |(package, _)| package).to_owned();
+        let mut header = Header { node: Node::new(Kind::Object(Vec::new())), leaf: false, name, package };
         for word in words {
             match word.split_once('=') {
                 Some(("", leaf)) => {
                     header.node.kind = self.leaf(leaf, &header.package);
                     header.leaf = true;
                 }
-                Some(("gvk", "*")) => {
-                    _ = self.kinds.insert(header.name.clone(), Served::Everywhere)
-                }
+                Some(("gvk", "*")) => _ = self.kinds.insert(header.name.clone(), Served::Everywhere),
                 Some(("gvk", list)) => {
-                    let versions = list.split(',').map(|text| {
-                        GroupVersion::parse(text.trim_start_matches('/')).unwrap_or_default()
-                    });
-                    self.kinds
-                        .insert(header.name.clone(), Served::In(versions.collect()));
+                    let versions = list.split(',').map(|text| GroupVersion::parse(text.trim_start_matches('/')).unwrap_or_default());
+                    self.kinds.insert(header.name.clone(), Served::In(versions.collect()));
                 }
                 Some(("required", order)) => {
                     let order = order.split(',').map(str::to_owned).collect();
@@ -134,18 +117,12 @@ impl Reader {
         if presence != Presence::OmitEmpty {
             written = &written[1..];
         }
-        let mut field = Field {
-            presence,
-            allowed,
-            ..Field::new(name, Id::default())
-        };
+        let mut field = Field { presence, allowed, ..Field::new(name, Id::default()) };
         let (mut list, mut atomic) = (None, false);
         for word in words {
             match word.split_once('=') {
                 Some(("", default)) => field.default = serde_json::from_str(default).ok(),
-                Some(("map", keys)) => {
-                    list = Some(ListType::Map(keys.split(',').map(str::to_owned).collect()))
-                }
+                Some(("map", keys)) => list = Some(ListType::Map(keys.split(',').map(str::to_owned).collect())),
                 Some(("patch", patch)) => field.patch = read_patch(patch),
                 _ => match word {
                     "!" => field.required = true,
@@ -162,9 +139,7 @@ impl Reader {
 
     /// The node of a written type. Lists and maps that merge in their own way are nodes of their own.
     fn typed(&mut self, text: &str, package: &str, list: Option<ListType>, atomic: bool) -> Id {
-        if text.starts_with('.')
-            || (text.contains('.') && !text.starts_with(['[', '{']) && !text.contains(':'))
-        {
+        if text.starts_with('.') || (text.contains('.') && !text.starts_with(['[', '{']) && !text.contains(':')) {
             return self.named(text, package);
         }
         let key = (package.to_owned(), format!("{text} {list:?} {atomic}"));
@@ -173,18 +148,9 @@ impl Reader {
         }
         let (shape, go_name) = split_go_name(text);
         let kind = self.kind(shape, package);
-        let mut node = Node {
-            atomic,
-            list: list.clone().unwrap_or_default(),
-            list_stated: list.is_some(),
-            ..Node::new(kind)
-        };
+        let mut node = Node { atomic, list: list.clone().unwrap_or_default(), list_stated: list.is_some(), ..Node::new(kind) };
         if let Some(name) = go_name {
-            node.go_name = if name.contains('.') {
-                name.to_owned()
-            } else {
-                format!("v1.{name}")
-            };
+            node.go_name = if name.contains('.') { name.to_owned() } else { format!("v1.{name}") };
         }
         let id = self.arena.add(node);
         self.inline.insert(key, id);
@@ -202,11 +168,7 @@ impl Reader {
             _ => {
                 let inner = shape.get(1..shape.len() - 1).unwrap_or_default();
                 let inner = self.typed(inner, package, None, false);
-                if shape.starts_with('[') {
-                    Kind::Array(inner)
-                } else {
-                    Kind::Map(inner)
-                }
+                if shape.starts_with('[') { Kind::Array(inner) } else { Kind::Map(inner) }
             }
         }
     }
@@ -224,21 +186,11 @@ fn split_go_name(text: &str) -> (&str, Option<&str>) {
 fn read_union(text: &str) -> Union {
     let (discriminator, fields) = text.split_once(':').unwrap_or_default();
     let fields = fields.split(',').filter_map(|field| field.split_once('='));
-    Union {
-        discriminator: discriminator.to_owned(),
-        fields: fields
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .collect(),
-    }
+    Union { discriminator: discriminator.to_owned(), fields: fields.map(|(name, value)| (name.to_owned(), value.to_owned())).collect() }
 }
 
 fn read_patch(text: &str) -> Patch {
     let (strategies, key) = text.split_once(':').unwrap_or((text, ""));
     let has = |strategy| strategies.split(',').any(|word| word == strategy);
-    Patch {
-        merge: has("merge"),
-        retain_keys: has("retainKeys"),
-        replace: has("replace"),
-        merge_key: key.to_owned(),
-    }
+    Patch { merge: has("merge"), retain_keys: has("retainKeys"), replace: has("replace"), merge_key: key.to_owned() }
 }

@@ -10,7 +10,7 @@ use apimachinery::Object;
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::{Attributes, Error, Key, Collection, Result, Revision};
+use super::{Attributes, Collection, Error, Key, Result, Revision};
 
 const METADATA: &[u8] = b"\"metadata\":{";
 
@@ -184,7 +184,8 @@ mod tests {
 
     #[test]
     fn stores_type_and_metadata_first_and_no_resource_version() {
-        let object = object(json!({"apiVersion": "v1", "data": {"a": "b"}, "kind": "ConfigMap", "metadata": {"name": "x", "resourceVersion": "7"}}));
+        let object =
+            object(json!({"apiVersion": "v1", "data": {"a": "b"}, "kind": "ConfigMap", "metadata": {"name": "x", "resourceVersion": "7"}}));
         let stored = String::from_utf8(encode(&object)).unwrap();
         assert_eq!(stored, r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"x"},"data":{"a":"b"}}"#);
     }

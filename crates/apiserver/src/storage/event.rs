@@ -43,14 +43,7 @@ pub(crate) struct Change {
 impl Change {
     /// A write at `revision` that replaced `previous` by `current`; `current` is `None` for a deletion.
     pub(crate) fn new(revision: Revision, current: Option<Entry>, previous: Option<Entry>) -> Arc<Self> {
-        Arc::new(Self {
-            revision,
-            current,
-            previous,
-            gone: OnceLock::new(),
-            frames: Default::default(),
-            forms: Mutex::default(),
-        })
+        Arc::new(Self { revision, current, previous, gone: OnceLock::new(), frames: Default::default(), forms: Mutex::default() })
     }
 
     /// When.

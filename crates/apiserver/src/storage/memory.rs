@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::kv::{KeyValue, Kv, KvEvent, KvItem, KvStream, Outcome, Range, RangeResult};
 use super::typed::TypedStorage;
-use super::{Backend, Error, Collection, Result, Revision, Storage};
+use super::{Backend, Collection, Error, Result, Revision, Storage};
 
 /// All resources of one store in memory; clones share it.
 #[derive(Clone, Default)]

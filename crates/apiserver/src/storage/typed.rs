@@ -73,7 +73,8 @@ impl<K: Kv> TypedStorage<K> {
                     WatchStart::Any => Freshness::Any,
                     WatchStart::After(revision) => Freshness::NotOlderThan(revision),
                 };
-                let list = self.list(scope, ListOptions { freshness, predicate: options.predicate.clone(), ..ListOptions::default() }).await?;
+                let list =
+                    self.list(scope, ListOptions { freshness, predicate: options.predicate.clone(), ..ListOptions::default() }).await?;
                 Ok((list.items, list.revision))
             }
         }
@@ -108,7 +109,11 @@ impl<K: Kv> TypedStorage<K> {
                 let value = Bytes::from(encode(&object));
                 if let Some(entry) = before.as_ref().filter(|entry| ttl.is_none() && !known.leased && entry.is_stored_as(&value)) {
                     // Nothing to write, if this is how it really is.
-                    return Ok(if known.current { Attempt::Done(Updated::Stored(entry.clone())) } else { Attempt::Again(self.known(&path).await?) });
+                    return Ok(if known.current {
+                        Attempt::Done(Updated::Stored(entry.clone()))
+                    } else {
+                        Attempt::Again(self.known(&path).await?)
+                    });
                 }
                 let revision = match self.kv.put(&path, expected, value.clone(), ttl).await? {
                     Outcome::Done(revision) => revision,
@@ -338,7 +343,9 @@ fn seen(collection: &Collection, options: &WatchOptions, item: Result<KvItem>) -
         Err(error) => vec![Err(error)],
         Ok(KvItem::Progress(revision)) if options.bookmarks => vec![Ok(WatchItem::Bookmark { revision, initial_events_end: false })],
         Ok(KvItem::Progress(_)) => Vec::new(),
-        Ok(KvItem::Events(events)) => events.into_iter().filter_map(|event| see(collection, &options.predicate, &event).transpose()).collect(),
+        Ok(KvItem::Events(events)) => {
+            events.into_iter().filter_map(|event| see(collection, &options.predicate, &event).transpose()).collect()
+        }
     }
 }
 

@@ -151,7 +151,5 @@ fn failed<K: Object>(informer: &Informer<K>, what: &str, error: &kube::Error) ->
 
 /// 410 in either of its forms, or a version the server has not reached yet after it lost its state.
 fn is_expired(status: &Status) -> bool {
-    status.code == 410
-        || matches!(status.reason.as_str(), "Expired" | "Gone")
-        || status.message.contains("Too large resource version")
+    status.code == 410 || matches!(status.reason.as_str(), "Expired" | "Gone") || status.message.contains("Too large resource version")
 }

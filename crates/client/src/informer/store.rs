@@ -91,7 +91,9 @@ impl<K: Resource> Store<K> {
     pub(super) fn apply(&mut self, update: Update<K>) -> Vec<Applied<K>> {
         match update {
             Update::Put(object) => self.put(object),
-            Update::Remove(object) => self.remove(&Key::of(object.meta())).map(|_| Applied::Deleted(Arc::new(object))).into_iter().collect(),
+            Update::Remove(object) => {
+                self.remove(&Key::of(object.meta())).map(|_| Applied::Deleted(Arc::new(object))).into_iter().collect()
+            }
             Update::Replace(objects) => self.replace(objects),
         }
     }
@@ -167,9 +169,7 @@ mod tests {
 
     fn by_node() -> Store<Pod> {
         let mut store = Store::default();
-        store.add_index("node", |pod: &Pod| {
-            pod.spec.iter().filter_map(|spec| spec.node_name.clone()).collect()
-        });
+        store.add_index("node", |pod: &Pod| pod.spec.iter().filter_map(|spec| spec.node_name.clone()).collect());
         store
     }
 

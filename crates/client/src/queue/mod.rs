@@ -44,12 +44,8 @@ impl<T> Clone for Queue<T> {
 impl<T: Item> Queue<T> {
     /// An empty queue; `name` is its label in the `workqueue_*` metrics.
     pub fn new(name: &str, metrics: &Metrics) -> Self {
-        let shared = Shared {
-            name: name.to_owned(),
-            state: Mutex::new(State::new()),
-            changed: Notify::new(),
-            metrics: metrics.queue(name),
-        };
+        let shared =
+            Shared { name: name.to_owned(), state: Mutex::new(State::new()), changed: Notify::new(), metrics: metrics.queue(name) };
         Self { shared: Arc::new(shared) }
     }
 

@@ -47,10 +47,7 @@ impl Gate {
             Claim::Token(token) => token,
             Claim::None => return Ok(Some(anonymous())),
         };
-        let review = TokenReview {
-            spec: TokenReviewSpec { token, audiences: None },
-            ..TokenReview::default()
-        };
+        let review = TokenReview { spec: TokenReviewSpec { token, audiences: None }, ..TokenReview::default() };
         let reviews: Api<TokenReview> = Api::all(self.0.client.clone());
         let status = reviews.create(&PostParams::default(), &review).await?.status.unwrap_or_default();
         Ok(status.user.filter(|_| status.authenticated == Some(true)))
@@ -112,11 +109,7 @@ fn from_certificate(der: &[u8]) -> Option<UserInfo> {
 }
 
 fn anonymous() -> UserInfo {
-    UserInfo {
-        username: Some("system:anonymous".into()),
-        groups: Some(vec!["system:unauthenticated".into()]),
-        ..UserInfo::default()
-    }
+    UserInfo { username: Some("system:anonymous".into()), groups: Some(vec!["system:unauthenticated".into()]), ..UserInfo::default() }
 }
 
 pub(super) async fn check(State(gate): State<Gate>, request: Request, next: Next) -> Response {

@@ -46,9 +46,8 @@ fn plan(role: &ClusterRole, all: &[Arc<ClusterRole>]) -> Option<Vec<PolicyRule>>
     let selectors = role.aggregation_rule.as_ref()?.cluster_role_selectors.as_deref().unwrap_or_default();
     let mut rules: Vec<PolicyRule> = Vec::new();
     for selector in selectors {
-        let selected = all.iter().filter(|other| {
-            other.metadata.name != role.metadata.name && matches(Some(selector), other.metadata.labels.as_ref())
-        });
+        let selected =
+            all.iter().filter(|other| other.metadata.name != role.metadata.name && matches(Some(selector), other.metadata.labels.as_ref()));
         for rule in selected.flat_map(|other| other.rules.iter().flatten()) {
             if !rules.contains(rule) {
                 rules.push(rule.clone());

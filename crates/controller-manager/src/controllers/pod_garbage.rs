@@ -50,12 +50,7 @@ pub(crate) fn run(context: Context) -> BoxFuture<'static, ()> {
 }
 
 /// Nodes that pods name and that have been missing for long enough.
-fn gone_nodes(
-    pods: &[Arc<Pod>],
-    exists: impl Fn(&str) -> bool,
-    missing: &mut HashMap<String, Instant>,
-    now: Instant,
-) -> Vec<String> {
+fn gone_nodes(pods: &[Arc<Pod>], exists: impl Fn(&str) -> bool, missing: &mut HashMap<String, Instant>, now: Instant) -> Vec<String> {
     let named = pods.iter().map(|pod| node(pod)).filter(|name| !name.is_empty() && !exists(name));
     let named: std::collections::BTreeSet<&str> = named.collect();
     missing.retain(|name, _| named.contains(name.as_str()));

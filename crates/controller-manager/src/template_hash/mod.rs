@@ -12,7 +12,6 @@ use std::{collections::HashMap, sync::LazyLock};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::Value;
 
-
 /// Letters and digits without vowels and look-alikes, as upstream's generated names use them.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 

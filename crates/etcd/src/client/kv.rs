@@ -2,10 +2,10 @@
 
 use super::{Client, Error, retry::Effect};
 use crate::etcdserverpb::{
-    AlarmRequest, AlarmResponse, CompactionRequest, CompactionResponse, DeleteRangeRequest, DeleteRangeResponse,
-    MemberListRequest, MemberListResponse, PutRequest, PutResponse, RangeRequest, RangeResponse, StatusRequest,
-    StatusResponse, TxnRequest, TxnResponse, alarm_request::AlarmAction, cluster_client::ClusterClient,
-    kv_client::KvClient, maintenance_client::MaintenanceClient, request_op::Request as Op,
+    AlarmRequest, AlarmResponse, CompactionRequest, CompactionResponse, DeleteRangeRequest, DeleteRangeResponse, MemberListRequest,
+    MemberListResponse, PutRequest, PutResponse, RangeRequest, RangeResponse, StatusRequest, StatusResponse, TxnRequest, TxnResponse,
+    alarm_request::AlarmAction, cluster_client::ClusterClient, kv_client::KvClient, maintenance_client::MaintenanceClient,
+    request_op::Request as Op,
 };
 use tonic::transport::Channel;
 

@@ -37,12 +37,7 @@ impl Pause {
 
 impl Client {
     /// Sends a request to the server in favour, and to others as long as that is safe and there is time.
-    pub(super) async fn call<M: Clone, R, F>(
-        &self,
-        effect: Effect,
-        message: M,
-        send: impl Fn(Channel, Request<M>) -> F,
-    ) -> Result<R, Error>
+    pub(super) async fn call<M: Clone, R, F>(&self, effect: Effect, message: M, send: impl Fn(Channel, Request<M>) -> F) -> Result<R, Error>
     where
         F: Future<Output = Result<Response<R>, Status>>,
     {

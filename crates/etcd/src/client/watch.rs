@@ -7,8 +7,7 @@ use super::{
 };
 use crate::{
     etcdserverpb::{
-        WatchCreateRequest, WatchProgressRequest, WatchRequest, WatchResponse, watch_client::WatchClient,
-        watch_request::RequestUnion,
+        WatchCreateRequest, WatchProgressRequest, WatchRequest, WatchResponse, watch_client::WatchClient, watch_request::RequestUnion,
     },
     mvccpb::Event,
 };
@@ -46,14 +45,7 @@ impl Client {
     /// Watches keys. Connects when first asked for changes; `watch_id` has no meaning here.
     pub fn watch(&self, create: WatchCreateRequest) -> Watcher {
         let create = WatchCreateRequest { watch_id: 0, fragment: true, ..create };
-        Watcher {
-            client: self.clone(),
-            create,
-            connection: None,
-            fragments: Vec::new(),
-            pause: Pause::new(),
-            progress_wanted: false,
-        }
+        Watcher { client: self.clone(), create, connection: None, fragments: Vec::new(), pause: Pause::new(), progress_wanted: false }
     }
 }
 
@@ -189,9 +181,7 @@ mod tests {
     }
 
     fn response(revision: i64, events: &[i64]) -> WatchResponse {
-        let event = |revision: &i64| {
-            Event { kv: Some(KeyValue { mod_revision: *revision, ..Default::default() }), ..Default::default() }
-        };
+        let event = |revision: &i64| Event { kv: Some(KeyValue { mod_revision: *revision, ..Default::default() }), ..Default::default() };
         let header = Some(ResponseHeader { revision, ..Default::default() });
         WatchResponse { header, events: events.iter().map(event).collect(), ..Default::default() }
     }

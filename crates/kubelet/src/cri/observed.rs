@@ -99,10 +99,8 @@ pub(crate) async fn observe(cri: &dyn Cri, uid: &str) -> CriResult<Observed> {
     let sandboxes = try_join_all(sandboxes.items.iter().map(|s| sandbox(cri, &s.id)));
     let containers = try_join_all(containers.containers.iter().map(|c| container(cri, c)));
     let (sandboxes, containers) = futures::try_join!(sandboxes, containers)?;
-    let mut seen = Observed {
-        sandboxes: sandboxes.into_iter().flatten().collect(),
-        containers: containers.into_iter().flatten().collect(),
-    };
+    let mut seen =
+        Observed { sandboxes: sandboxes.into_iter().flatten().collect(), containers: containers.into_iter().flatten().collect() };
     seen.sandboxes.sort_by_key(|s| std::cmp::Reverse(s.created_at));
     seen.containers.sort_by_key(|c| std::cmp::Reverse(c.created_at));
     Ok(seen)
@@ -154,15 +152,8 @@ fn sandbox_from(status: v1::PodSandboxStatus) -> Sandbox {
     Sandbox {
         attempt: status.metadata.map_or(0, |m| m.attempt),
         ready: status.state == v1::PodSandboxState::SandboxReady as i32,
-        host_network: status
-            .linux
-            .and_then(|l| l.namespaces)
-            .and_then(|n| n.options)
-            .is_some_and(|o| o.network == host),
-        ips: std::iter::once(network.ip)
-            .chain(network.additional_ips.into_iter().map(|ip| ip.ip))
-            .filter(|ip| !ip.is_empty())
-            .collect(),
+        host_network: status.linux.and_then(|l| l.namespaces).and_then(|n| n.options).is_some_and(|o| o.network == host),
+        ips: std::iter::once(network.ip).chain(network.additional_ips.into_iter().map(|ip| ip.ip)).filter(|ip| !ip.is_empty()).collect(),
         created_at: time(status.created_at).unwrap_or_default(),
         id: status.id,
     }

@@ -43,9 +43,8 @@ impl Socket {
             let path = path.clone();
             async move { Ok::<_, std::io::Error>(TokioIo::new(UnixStream::connect(path).await?)) }
         });
-        let channel = Endpoint::from_shared("http://cri.local")?
-            .connect_timeout(Duration::from_secs(3))
-            .connect_with_connector_lazy(connect);
+        let channel =
+            Endpoint::from_shared("http://cri.local")?.connect_timeout(Duration::from_secs(3)).connect_with_connector_lazy(connect);
         Ok(Self {
             runtime: RuntimeServiceClient::new(channel.clone()).max_decoding_message_size(MAX_MESSAGE),
             images: ImageServiceClient::new(channel).max_decoding_message_size(MAX_MESSAGE),

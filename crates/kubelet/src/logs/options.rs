@@ -36,9 +36,11 @@ impl Query {
             let parsed = value.filter(|v| !v.is_empty()).map(|v| v.parse::<u64>().map_err(|_| format!("invalid {name}: {v:?}")));
             parsed.transpose()
         };
-        let since_time = self.since_time.filter(|v| !v.is_empty()).map(|v| v.parse::<Timestamp>().map_err(|e| format!("invalid sinceTime {v:?}: {e}")));
+        let since_time =
+            self.since_time.filter(|v| !v.is_empty()).map(|v| v.parse::<Timestamp>().map_err(|e| format!("invalid sinceTime {v:?}: {e}")));
         let seconds = number("sinceSeconds", self.since_seconds)?;
-        let ago = seconds.map(|s| now.saturating_sub(SignedDuration::from_secs(i64::try_from(s).unwrap_or(i64::MAX))).unwrap_or(Timestamp::MIN));
+        let ago =
+            seconds.map(|s| now.saturating_sub(SignedDuration::from_secs(i64::try_from(s).unwrap_or(i64::MAX))).unwrap_or(Timestamp::MIN));
         Ok(Options {
             follow: is_true(self.follow.as_deref()),
             previous: is_true(self.previous.as_deref()),
@@ -61,7 +63,8 @@ mod tests {
     #[test]
     fn reads_the_query() {
         let now = Timestamp::from_second(100).unwrap();
-        let query = Query { follow: Some("true".into()), tail_lines: Some("5".into()), since_seconds: Some("40".into()), ..Default::default() };
+        let query =
+            Query { follow: Some("true".into()), tail_lines: Some("5".into()), since_seconds: Some("40".into()), ..Default::default() };
         let options = query.options(now).unwrap();
         assert!(options.follow && !options.previous);
         assert_eq!((options.tail, options.since), (Some(5), Timestamp::from_second(60).ok()));

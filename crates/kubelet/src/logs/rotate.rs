@@ -86,7 +86,8 @@ mod tests {
             std::fs::write(directory.path().join(name), "").unwrap();
         }
         remove_oldest(&directory.path().join("0.log"), 1).await.unwrap();
-        let mut left: Vec<String> = std::fs::read_dir(directory.path()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        let mut left: Vec<String> =
+            std::fs::read_dir(directory.path()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
         left.sort();
         assert_eq!(left, ["0.log", "0.log.20260103-000000", "1.log.20260101-000000"]);
     }

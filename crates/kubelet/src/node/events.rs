@@ -31,12 +31,8 @@ impl Events {
 
     /// Tells of the node. As upstream, the node's name stands for its uid.
     pub(crate) fn node(&self, name: &str, kind: &str, reason: &str, message: &str) {
-        let reference = ObjectReference {
-            kind: Some("Node".into()),
-            name: Some(name.to_owned()),
-            uid: Some(name.to_owned()),
-            ..Default::default()
-        };
+        let reference =
+            ObjectReference { kind: Some("Node".into()), name: Some(name.to_owned()), uid: Some(name.to_owned()), ..Default::default() };
         self.tell(&reference, kind, reason, message);
     }
 

@@ -62,7 +62,9 @@ impl Thresholds {
     pub(crate) fn from_pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> anyhow::Result<Self> {
         let mut thresholds = Self { memory: Least::Bytes(0), disk: Least::Bytes(0) };
         for (signal, value) in pairs {
-            let Some(least) = Least::parse(value) else { bail!("eviction threshold of {signal}: {value:?} is neither a quantity nor a percentage") };
+            let Some(least) = Least::parse(value) else {
+                bail!("eviction threshold of {signal}: {value:?} is neither a quantity nor a percentage")
+            };
             match signal {
                 "memory.available" => thresholds.memory = least,
                 "nodefs.available" => thresholds.disk = least,

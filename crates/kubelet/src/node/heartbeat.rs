@@ -170,9 +170,7 @@ fn runtime_problem(answer: &v1::StatusResponse) -> Option<String> {
     let conditions = answer.status.as_ref().map(|s| s.conditions.as_slice()).unwrap_or_default();
     let failing = |kind: &str| {
         let condition = conditions.iter().find(|c| c.r#type == kind)?;
-        (!condition.status).then(|| {
-            format!("{kind}={} reason:{} message:{}", condition.status, condition.reason, condition.message)
-        })
+        (!condition.status).then(|| format!("{kind}={} reason:{} message:{}", condition.status, condition.reason, condition.message))
     };
     if let Some(text) = failing("RuntimeReady") {
         return Some(format!("container runtime not ready: {text}"));

@@ -101,22 +101,13 @@ pub(crate) fn object(node: &Node, machine: &Machine, health: &Health) -> NodeObj
             annotations: Some(BTreeMap::from([(MANAGED_ATTACH.to_owned(), "true".to_owned())])),
             ..Default::default()
         },
-        spec: Some(NodeSpec {
-            taints: (!node.settings.taints.is_empty()).then(|| node.settings.taints.clone()),
-            ..Default::default()
-        }),
+        spec: Some(NodeSpec { taints: (!node.settings.taints.is_empty()).then(|| node.settings.taints.clone()), ..Default::default() }),
         status: Some(status(node, machine, health, vec![], &[])),
     }
 }
 
 /// The status to report; `old` conditions keep their transition times.
-pub(crate) fn status(
-    node: &Node,
-    machine: &Machine,
-    health: &Health,
-    images: Vec<ContainerImage>,
-    old: &[NodeCondition],
-) -> NodeStatus {
+pub(crate) fn status(node: &Node, machine: &Machine, health: &Health, images: Vec<ContainerImage>, old: &[NodeCondition]) -> NodeStatus {
     NodeStatus {
         addresses: Some(addresses(node)),
         allocatable: Some(resources(node.capacity.allocatable(node.settings.thresholds), node.settings.max_pods)),

@@ -78,14 +78,8 @@ async fn forget_dead(node: &Arc<Node>, uid: &str) -> Result<(), tonic::Status> {
         seen.push(container.name.clone());
         container.state == observed::State::Exited && newer > DEAD_KEPT
     });
-    let kept: Vec<String> = node
-        .cri
-        .list_containers(v1::ListContainersRequest::default())
-        .await?
-        .containers
-        .into_iter()
-        .map(|c| c.pod_sandbox_id)
-        .collect();
+    let kept: Vec<String> =
+        node.cri.list_containers(v1::ListContainersRequest::default()).await?.containers.into_iter().map(|c| c.pod_sandbox_id).collect();
     let newest = observed.sandboxes.first().map(|s| s.id.clone());
     observed.sandboxes.retain(|s| !s.ready && Some(&s.id) != newest.as_ref() && !kept.contains(&s.id));
     if !observed.containers.is_empty() || !observed.sandboxes.is_empty() {

@@ -178,9 +178,10 @@ impl Statuses {
             state.written.remove(uid);
             return;
         }
-        let newer = state.pending.get(uid).is_some_and(|now| {
-            now.delete || !matches!((&now.status, &wrote.status), (Some(a), Some(b)) if Arc::ptr_eq(a, b))
-        });
+        let newer = state
+            .pending
+            .get(uid)
+            .is_some_and(|now| now.delete || !matches!((&now.status, &wrote.status), (Some(a), Some(b)) if Arc::ptr_eq(a, b)));
         if !newer {
             state.pending.remove(uid);
         }
@@ -193,12 +194,7 @@ fn refused(error: &kube::Error) -> bool {
 }
 
 fn pending(pod: &Pod) -> Pending {
-    Pending {
-        namespace: facts::namespace(pod).to_owned(),
-        name: facts::name(pod).to_owned(),
-        status: None,
-        delete: false,
-    }
+    Pending { namespace: facts::namespace(pod).to_owned(), name: facts::name(pod).to_owned(), status: None, delete: false }
 }
 
 /// Whether what the API server has says all that `status` says; conditions others set do not count.

@@ -130,10 +130,7 @@ async fn a_pod_runs_and_its_object_goes_after_its_containers() {
         (ended || method == Method::DELETE).then(|| (method.clone(), path.clone(), body.clone()))
     });
     assert_eq!(end.await.0, Method::PATCH, "the last status comes before the delete");
-    let (path, body) = find(&mut asked, |(method, path, body)| {
-        (method == Method::DELETE).then(|| (path.clone(), body.clone()))
-    })
-    .await;
+    let (path, body) = find(&mut asked, |(method, path, body)| (method == Method::DELETE).then(|| (path.clone(), body.clone()))).await;
     assert_eq!(path, "/api/v1/namespaces/shop/pods/web");
     assert_eq!((&body["gracePeriodSeconds"], &body["preconditions"]["uid"]), (&json!(0), &json!("uid-web")));
     assert!(observed::observe(&*node.cri, "uid-web").await.unwrap().sandboxes.is_empty());

@@ -24,9 +24,8 @@ pub(crate) fn refusal(node: &Node, pod: &Pod) -> Option<(String, String)> {
 }
 
 fn short(resource: &str, wanted: i64, used: i64, capacity: i64) -> (String, String) {
-    let message = format!(
-        "Pod was rejected: Node didn't have enough resource: {resource}, requested: {wanted}, used: {used}, capacity: {capacity}"
-    );
+    let message =
+        format!("Pod was rejected: Node didn't have enough resource: {resource}, requested: {wanted}, used: {used}, capacity: {capacity}");
     (format!("OutOf{resource}"), message)
 }
 

@@ -102,8 +102,7 @@ fn containers_ready(input: &Input<'_>) -> Verdict {
         _ => {}
     }
     let sidecars = pairs(input.inits).filter(|(c, _)| facts::is_sidecar(c));
-    let unready: Vec<&str> =
-        sidecars.chain(pairs(input.mains)).filter(|(_, s)| !s.ready).map(|(c, _)| c.name.as_str()).collect();
+    let unready: Vec<&str> = sidecars.chain(pairs(input.mains)).filter(|(_, s)| !s.ready).map(|(c, _)| c.name.as_str()).collect();
     if unready.is_empty() && !input.mains.1.is_empty() {
         return Ok(());
     }
@@ -116,9 +115,7 @@ fn ready(input: &Input<'_>, containers: &Verdict) -> Verdict {
         let kind = &gate.condition_type;
         match input.reported.iter().find(|c| &c.type_ == kind) {
             None => Some(format!("corresponding condition of pod readiness gate \"{kind}\" does not exist.")),
-            Some(c) if c.status != "True" => {
-                Some(format!("the status of pod readiness gate \"{kind}\" is not \"True\", but {}", c.status))
-            }
+            Some(c) if c.status != "True" => Some(format!("the status of pod readiness gate \"{kind}\" is not \"True\", but {}", c.status)),
             Some(_) => None,
         }
     };

@@ -115,10 +115,7 @@ fn container_config(
     };
     let spec = pod.spec.clone().unwrap_or_default();
     v1::ContainerConfig {
-        metadata: Some(v1::ContainerMetadata {
-            name: container.name.clone(),
-            attempt: u32::try_from(restarts).unwrap_or(0),
-        }),
+        metadata: Some(v1::ContainerMetadata { name: container.name.clone(), attempt: u32::try_from(restarts).unwrap_or(0) }),
         command: expand(&container.command),
         args: expand(&container.args),
         working_dir: container.working_dir.clone().unwrap_or_default(),
@@ -132,11 +129,7 @@ fn container_config(
             resources: Some(qos::linux_resources(&spec, container, node.capacity.memory)),
             security_context: Some(security::container(pod, container)),
         }),
-        image: Some(v1::ImageSpec {
-            image: image.reference,
-            user_specified_image: image.named,
-            ..Default::default()
-        }),
+        image: Some(v1::ImageSpec { image: image.reference, user_specified_image: image.named, ..Default::default() }),
         envs: env.into_iter().map(|(key, value)| v1::KeyValue { key, value }).collect(),
         mounts,
         ..Default::default()
@@ -218,11 +211,7 @@ async fn mounts(
 }
 
 fn mount(container_path: &str, host_path: &std::path::Path) -> v1::Mount {
-    v1::Mount {
-        container_path: container_path.to_owned(),
-        host_path: host_path.to_string_lossy().into_owned(),
-        ..Default::default()
-    }
+    v1::Mount { container_path: container_path.to_owned(), host_path: host_path.to_string_lossy().into_owned(), ..Default::default() }
 }
 
 /// An empty file of its own for each start of the container.

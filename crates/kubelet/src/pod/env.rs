@@ -55,9 +55,7 @@ pub(crate) fn environment(
     }
     for variable in container.env.iter().flatten() {
         let value = match (&variable.value, &variable.value_from) {
-            (Some(value), _) if !value.is_empty() => Some(expand(value, |name| {
-                result.get(name).or_else(|| services.get(name)).cloned()
-            })),
+            (Some(value), _) if !value.is_empty() => Some(expand(value, |name| result.get(name).or_else(|| services.get(name)).cloned())),
             (_, Some(from)) => value_from(pod, container, variable, from, sources, node)?,
             _ => Some(String::new()),
         };
@@ -103,9 +101,7 @@ fn value_from(
         let found = sources.config_maps.get(&key.name).and_then(Option::as_ref);
         let Some(map) = present(found, "configmap", &key.name, key.optional)? else { return Ok(None) };
         return match map.data.as_ref().and_then(|d| d.get(&key.key)) {
-            None if key.optional != Some(true) => {
-                Err(format!("couldn't find key {} in ConfigMap {namespace}/{}", key.key, key.name))
-            }
+            None if key.optional != Some(true) => Err(format!("couldn't find key {} in ConfigMap {namespace}/{}", key.key, key.name)),
             value => Ok(value.cloned()),
         };
     }
@@ -113,9 +109,7 @@ fn value_from(
         let found = sources.secrets.get(&key.name).and_then(Option::as_ref);
         let Some(secret) = present(found, "secret", &key.name, key.optional)? else { return Ok(None) };
         return match secret.data.as_ref().and_then(|d| d.get(&key.key)) {
-            None if key.optional != Some(true) => {
-                Err(format!("couldn't find key {} in Secret {namespace}/{}", key.key, key.name))
-            }
+            None if key.optional != Some(true) => Err(format!("couldn't find key {} in Secret {namespace}/{}", key.key, key.name)),
             value => Ok(value.map(|bytes| text(&bytes.0))),
         };
     }
@@ -168,10 +162,8 @@ mod tests {
             env: Some(vec![variable("A", "1"), variable("B", "$(A)-$(WEB_SERVICE_HOST)"), variable("WEB_SERVICE_PORT", "x")]),
             ..Default::default()
         };
-        let services = BTreeMap::from([
-            ("WEB_SERVICE_HOST".to_owned(), "10.96.0.9".to_owned()),
-            ("WEB_SERVICE_PORT".to_owned(), "80".to_owned()),
-        ]);
+        let services =
+            BTreeMap::from([("WEB_SERVICE_HOST".to_owned(), "10.96.0.9".to_owned()), ("WEB_SERVICE_PORT".to_owned(), "80".to_owned())]);
         let sources = Sources { services, ..Default::default() };
         let env = environment(&Pod::default(), &container, &sources, &fields::NodeFacts::default()).unwrap();
         assert_eq!(env["B"], "1-10.96.0.9");
@@ -181,10 +173,8 @@ mod tests {
 
     #[test]
     fn a_missing_config_map_is_named() {
-        let from = EnvFromSource {
-            config_map_ref: Some(ConfigMapEnvSource { name: "settings".into(), optional: None }),
-            ..Default::default()
-        };
+        let from =
+            EnvFromSource { config_map_ref: Some(ConfigMapEnvSource { name: "settings".into(), optional: None }), ..Default::default() };
         let container = Container { env_from: Some(vec![from]), ..Default::default() };
         let error = environment(&Pod::default(), &container, &Sources::default(), &fields::NodeFacts::default()).unwrap_err();
         assert_eq!(error, "configmap \"settings\" not found");

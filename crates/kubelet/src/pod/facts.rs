@@ -77,10 +77,7 @@ pub(crate) fn reported_restarts(pod: &Pod, name: &str) -> i32 {
 
 /// Seconds the pod's containers get to end: the deletion's, else the spec's, else 30.
 pub(crate) fn grace_seconds(pod: &Pod) -> i64 {
-    pod.metadata
-        .deletion_grace_period_seconds
-        .or_else(|| pod.spec.as_ref().and_then(|s| s.termination_grace_period_seconds))
-        .unwrap_or(30)
+    pod.metadata.deletion_grace_period_seconds.or_else(|| pod.spec.as_ref().and_then(|s| s.termination_grace_period_seconds)).unwrap_or(30)
 }
 
 /// When the pod's `activeDeadlineSeconds` are over, counted from its start.

@@ -93,7 +93,10 @@ impl Images {
             Ok(image) => {
                 let text = format!(
                     "Successfully pulled image {} in {} ({} including waiting). Image size: {} bytes.",
-                    quote(named), rounded(begun, ended), rounded(asked, ended), image.size
+                    quote(named),
+                    rounded(begun, ended),
+                    rounded(asked, ended),
+                    image.size
                 );
                 tell("Normal", "Pulled", &text);
                 self.failed.lock().errors.remove(&key);
@@ -143,8 +146,7 @@ fn spec(named: &str) -> v1::ImageSpec {
 async fn pull_with(node: &Node, pod: &Pod, spec: &v1::ImageSpec, auths: &[v1::AuthConfig]) -> Result<v1::Image, tonic::Status> {
     let sandbox = create::sandbox_config(node, pod, 0);
     let mut last = tonic::Status::unknown("no credential was tried");
-    let tries: Vec<Option<v1::AuthConfig>> =
-        if auths.is_empty() { vec![None] } else { auths.iter().cloned().map(Some).collect() };
+    let tries: Vec<Option<v1::AuthConfig>> = if auths.is_empty() { vec![None] } else { auths.iter().cloned().map(Some).collect() };
     for auth in tries {
         let request = v1::PullImageRequest { image: Some(spec.clone()), auth, sandbox_config: Some(sandbox.clone()) };
         match node.cri.pull_image(request).await {
@@ -189,7 +191,9 @@ async fn pull_secrets(node: &Node, pod: &Pod, named: &str) -> Vec<v1::AuthConfig
         };
         let data = secret.data.as_ref().and_then(|d| d.get(".dockerconfigjson"));
         let config = data.and_then(|bytes| serde_json::from_slice::<DockerConfig>(&bytes.0).ok());
-        found.extend(config.into_iter().flat_map(|c| c.auths).filter(|(host, _)| serves(host, named)).map(|(host, auth)| credential(host, auth)));
+        found.extend(
+            config.into_iter().flat_map(|c| c.auths).filter(|(host, _)| serves(host, named)).map(|(host, auth)| credential(host, auth)),
+        );
     }
     found
 }

@@ -35,7 +35,11 @@ pub(crate) async fn everything(node: &Node, pod: &Pod, observed: &Observed, grac
     for sandbox in observed.sandboxes.iter().filter(|s| s.ready) {
         let request = v1::StopPodSandboxRequest { pod_sandbox_id: sandbox.id.clone() };
         if let Err(error) = node.cri.stop_pod_sandbox(request).await {
-            let text = format!("error killing pod: failed to \"KillPodSandbox\" for {:?} with KillPodSandboxError: {:?}", facts::uid(pod), describe(&error));
+            let text = format!(
+                "error killing pod: failed to \"KillPodSandbox\" for {:?} with KillPodSandboxError: {:?}",
+                facts::uid(pod),
+                describe(&error)
+            );
             node.events.pod(pod, None, "Warning", "FailedKillPod", &text);
             // The caller looks again at once; do not press a runtime that cannot.
             tokio::time::sleep(Duration::from_secs(1)).await;

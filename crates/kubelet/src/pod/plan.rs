@@ -161,13 +161,7 @@ fn in_sandbox<'a>(view: &View<'a>, name: &str) -> Option<&'a observed::Container
 }
 
 /// An init container that must exit 0; true when it has.
-fn one_shot(
-    view: &View<'_>,
-    spec: &PodSpec,
-    which: Which,
-    newest: Option<&observed::Container>,
-    plan: &mut Plan,
-) -> bool {
+fn one_shot(view: &View<'_>, spec: &PodSpec, which: Which, newest: Option<&observed::Container>, plan: &mut Plan) -> bool {
     match newest {
         Some(c) if c.state == State::Running => false,
         Some(c) if c.state == State::Exited && c.exit_code == 0 => true,
@@ -185,14 +179,7 @@ fn one_shot(
 }
 
 /// A restartable init container; true once it is up, so that the next one may start.
-fn sidecar(
-    view: &View<'_>,
-    spec: &PodSpec,
-    which: Which,
-    init: &Container,
-    newest: Option<&observed::Container>,
-    plan: &mut Plan,
-) -> bool {
+fn sidecar(view: &View<'_>, spec: &PodSpec, which: Which, init: &Container, newest: Option<&observed::Container>, plan: &mut Plan) -> bool {
     match newest {
         Some(c) if c.state == State::Running => {
             if let Some(why) = must_stop(view, init, c) {

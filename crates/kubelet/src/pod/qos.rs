@@ -81,14 +81,9 @@ mod tests {
     use super::*;
 
     fn container(requests: &[(&str, &str)], limits: &[(&str, &str)]) -> Container {
-        let list = |pairs: &[(&str, &str)]| {
-            Some(pairs.iter().map(|(k, v)| ((*k).to_owned(), Quantity((*v).to_owned()))).collect())
-        };
-        let resources = k8s_openapi::api::core::v1::ResourceRequirements {
-            requests: list(requests),
-            limits: list(limits),
-            ..Default::default()
-        };
+        let list = |pairs: &[(&str, &str)]| Some(pairs.iter().map(|(k, v)| ((*k).to_owned(), Quantity((*v).to_owned()))).collect());
+        let resources =
+            k8s_openapi::api::core::v1::ResourceRequirements { requests: list(requests), limits: list(limits), ..Default::default() };
         Container { resources: Some(resources), ..Default::default() }
     }
 

@@ -127,9 +127,7 @@ pub(crate) fn check(pod: &Pod, container: &Container, image: &Present) -> Result
     match own.and_then(|c| c.run_as_user).or_else(|| shared.and_then(|c| c.run_as_user)) {
         Some(0) => Err(format!("container's runAsUser breaks non-root policy {}", who())),
         Some(_) => Ok(()),
-        None if image.user.is_none_or(|uid| uid == 0) => {
-            Err(format!("container has runAsNonRoot and image will run as root {}", who()))
-        }
+        None if image.user.is_none_or(|uid| uid == 0) => Err(format!("container has runAsNonRoot and image will run as root {}", who())),
         None => Ok(()),
     }
 }

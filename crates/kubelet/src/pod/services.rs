@@ -5,11 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::Service;
 
 /// Variables for the services a pod in `namespace` sees: its namespace's, and `kubernetes`; `all` adds the former.
-pub(crate) fn variables<'a>(
-    services: impl Iterator<Item = &'a Service>,
-    namespace: &str,
-    all: bool,
-) -> BTreeMap<String, String> {
+pub(crate) fn variables<'a>(services: impl Iterator<Item = &'a Service>, namespace: &str, all: bool) -> BTreeMap<String, String> {
     let mut result = BTreeMap::new();
     let (mut own, mut master) = (vec![], None);
     for service in services {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use k8s_openapi::{
     api::core::v1::{
-        ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus,
-        HostIP, Pod, PodIP, PodSpec, PodStatus, VolumeMount, VolumeMountStatus,
+        ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus, HostIP, Pod, PodIP,
+        PodSpec, PodStatus, VolumeMount, VolumeMountStatus,
     },
     apimachinery::pkg::apis::meta::v1::Time,
 };
@@ -58,8 +58,7 @@ pub(crate) fn status(known: &Known<'_>) -> PodStatus {
         reason: known.refused.map(|(reason, _)| reason.to_owned()),
         message: known.refused.map(|(_, message)| message.to_owned()),
         host_ip: known.host_ips.first().cloned(),
-        host_ips: (!known.host_ips.is_empty())
-            .then(|| known.host_ips.iter().map(|ip| HostIP { ip: ip.clone() }).collect()),
+        host_ips: (!known.host_ips.is_empty()).then(|| known.host_ips.iter().map(|ip| HostIP { ip: ip.clone() }).collect()),
         start_time: old.and_then(|s| s.start_time.clone()).or(Some(Time(known.now))),
         qos_class: Some(old.and_then(|s| s.qos_class.clone()).unwrap_or_else(|| qos::class(spec).to_owned())),
         observed_generation: known.pod.metadata.generation,
@@ -158,11 +157,7 @@ fn fill(known: &Known<'_>, status: &mut ContainerStatus, seen: &observed::Contai
     if !seen.image.is_empty() && !seen.image.starts_with("sha256:") {
         status.image.clone_from(&seen.image);
     }
-    status.ready = if one_shot {
-        seen.state == State::Exited && seen.exit_code == 0
-    } else {
-        seen.state == State::Running && ready
-    };
+    status.ready = if one_shot { seen.state == State::Exited && seen.exit_code == 0 } else { seen.state == State::Running && ready };
     status.started = Some(seen.state == State::Running && known.verdicts.started.contains(&seen.id));
 }
 
@@ -196,9 +191,7 @@ fn apply_reason(
     let restarts = match newest {
         None => true,
         Some(c) if c.state == State::Running => false,
-        Some(c) if c.state == State::Exited => {
-            facts::is_sidecar(container) || facts::restarts(spec).after(c.exit_code)
-        }
+        Some(c) if c.state == State::Exited => facts::is_sidecar(container) || facts::restarts(spec).after(c.exit_code),
         Some(_) => true,
     };
     let Some((reason, message)) = known.reasons.get(&container.name).filter(|_| restarts) else { return };
@@ -236,19 +229,15 @@ fn id(known: &Known<'_>, seen: &observed::Container) -> String {
 }
 
 fn waiting(reason: &str, message: Option<String>) -> ContainerState {
-    ContainerState {
-        waiting: Some(ContainerStateWaiting { reason: Some(reason.to_owned()), message }),
-        ..Default::default()
-    }
+    ContainerState { waiting: Some(ContainerStateWaiting { reason: Some(reason.to_owned()), message }), ..Default::default() }
 }
 
 fn state(known: &Known<'_>, seen: &observed::Container) -> ContainerState {
     match seen.state {
         State::Created => waiting("ContainerCreating", None),
-        State::Running => ContainerState {
-            running: Some(ContainerStateRunning { started_at: seen.started_at.map(Time) }),
-            ..Default::default()
-        },
+        State::Running => {
+            ContainerState { running: Some(ContainerStateRunning { started_at: seen.started_at.map(Time) }), ..Default::default() }
+        }
         State::Exited => ContainerState {
             terminated: Some(ContainerStateTerminated {
                 exit_code: seen.exit_code,

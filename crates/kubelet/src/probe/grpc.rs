@@ -66,9 +66,10 @@ async fn check(authority: &str, service: String) -> Outcome {
     let path = PathAndQuery::from_static("/grpc.health.v1.Health/Check");
     match client.unary(tonic::Request::new(HealthCheckRequest { service }), path, codec).await {
         Ok(answer) => judge(answer.into_inner().status),
-        Err(status) if status.code() == tonic::Code::Unimplemented => {
-            Outcome::Failure(format!("error: this server does not implement the grpc health protocol (grpc.health.v1.Health): {}", status.message()))
-        }
+        Err(status) if status.code() == tonic::Code::Unimplemented => Outcome::Failure(format!(
+            "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): {}",
+            status.message()
+        )),
         Err(status) => Outcome::Failure(format!("error: health rpc probe failed: {}", crate::cri::describe(&status))),
     }
 }

@@ -73,11 +73,7 @@ mod tests {
     fn finds_ports_by_name() {
         let http_port = ContainerPort { name: Some("http".into()), container_port: 8080, ..Default::default() };
         let container = Container { name: "web".into(), ports: Some(vec![http_port]), ..Default::default() };
-        let get = |port: &str| HTTPGetAction {
-            port: IntOrString::String(port.into()),
-            path: Some("healthz".into()),
-            ..Default::default()
-        };
+        let get = |port: &str| HTTPGetAction { port: IntOrString::String(port.into()), path: Some("healthz".into()), ..Default::default() };
         assert_eq!(http(&container, &get("http"), Some("10.0.0.1")).unwrap().url(), "http://10.0.0.1:8080/healthz");
         assert!(http(&container, &get("nope"), Some("10.0.0.1")).is_err());
         assert!(http(&container, &get("http"), None).is_err());

@@ -74,8 +74,7 @@ impl State {
 
     /// The next free address; there are more than pods on a node.
     fn address(&mut self, network: u32) -> String {
-        let taken: Vec<String> =
-            self.sandboxes.values().filter_map(|s| Some(s.status.network.as_ref()?.ip.clone())).collect();
+        let taken: Vec<String> = self.sandboxes.values().filter_map(|s| Some(s.status.network.as_ref()?.ip.clone())).collect();
         for _ in 0..PODS_PER_NODE {
             self.last_host = self.last_host % PODS_PER_NODE + 1;
             let address = Ipv4Addr::from(network + self.last_host).to_string();
@@ -155,8 +154,7 @@ impl Cri for Hollow {
     async fn start_container(&self, request: v1::StartContainerRequest) -> CriResult<v1::StartContainerResponse> {
         let now = self.now();
         let mut state = self.state.lock();
-        let container =
-            state.containers.get_mut(&request.container_id).ok_or_else(|| not_found("container", &request.container_id))?;
+        let container = state.containers.get_mut(&request.container_id).ok_or_else(|| not_found("container", &request.container_id))?;
         container.status.state = v1::ContainerState::ContainerRunning as i32;
         container.status.started_at = now;
         Ok(v1::StartContainerResponse {})
@@ -183,8 +181,7 @@ impl Cri for Hollow {
 
     async fn container_status(&self, request: v1::ContainerStatusRequest) -> CriResult<v1::ContainerStatusResponse> {
         let state = self.state.lock();
-        let container =
-            state.containers.get(&request.container_id).ok_or_else(|| not_found("container", &request.container_id))?;
+        let container = state.containers.get(&request.container_id).ok_or_else(|| not_found("container", &request.container_id))?;
         Ok(v1::ContainerStatusResponse { status: Some(container.status.clone()), info: HashMap::new() })
     }
 

@@ -79,7 +79,8 @@ fn choose<'a>(node: &Node, pod: &Pod, observed: &'a Observed, name: &str, previo
     if previous {
         let newest = history.next();
         // Between two runs the newest has ended, and is the previous one already.
-        let ended = newest.filter(|c| c.state == RunState::Exited && node.statuses.written(facts::uid(pod)).is_some_and(|s| waits(&s, name)));
+        let ended =
+            newest.filter(|c| c.state == RunState::Exited && node.statuses.written(facts::uid(pod)).is_some_and(|s| waits(&s, name)));
         return ended.or(history.next()).ok_or_else(|| format!("previous terminated container {name:?} in pod {pod_name:?} not found"));
     }
     match history.next() {

@@ -86,7 +86,9 @@ impl Volumes {
         let Some(sub_path) = sub_path else { return Ok(Host { path: base, read_only }) };
         let path = within(&base, sub_path)?;
         if !tokio::fs::try_exists(&path).await.unwrap_or(false) && !read_only {
-            tokio::fs::create_dir_all(&path).await.map_err(|e| format!("failed to create subPath directory for volumeMount {name:?}: {e}"))?;
+            tokio::fs::create_dir_all(&path)
+                .await
+                .map_err(|e| format!("failed to create subPath directory for volumeMount {name:?}: {e}"))?;
         }
         let real = tokio::fs::canonicalize(&path).await.map_err(|e| format!("failed to prepare subPath for volumeMount {name:?}: {e}"))?;
         let root = tokio::fs::canonicalize(&base).await.map_err(|e| format!("failed to prepare subPath for volumeMount {name:?}: {e}"))?;
@@ -132,12 +134,10 @@ async fn set_up(node: &Arc<Node>, pod: &Pod, volume: &Volume) -> Result<(), Stri
     let files = payload::files(node, pod, volume).await?;
     let group = ownership::fs_group(pod);
     let target = path.clone();
-    tokio::task::spawn_blocking(move || {
-        atomic::write(&target, &files).and_then(|()| ownership::apply(&target, group))
-    })
-    .await
-    .map_err(|e| e.to_string())?
-    .map_err(|e| format!("write {path:?}: {e}"))
+    tokio::task::spawn_blocking(move || atomic::write(&target, &files).and_then(|()| ownership::apply(&target, group)))
+        .await
+        .map_err(|e| e.to_string())?
+        .map_err(|e| format!("write {path:?}: {e}"))
 }
 
 async fn empty_dir(pod: &Pod, path: &Path) -> Result<(), String> {
@@ -158,7 +158,8 @@ async fn host_path(path: &Path, kind: &str) -> Result<(), String> {
     use std::os::unix::fs::FileTypeExt;
     let found = tokio::fs::metadata(path).await.ok();
     let make = |result: std::io::Result<()>| result.map_err(|e| format!("create host path {path:?}: {e}"));
-    let is = |fits: bool, what: &str| if fits { Ok(()) } else { Err(format!("hostPath type check failed: {} is not {what}", path.display())) };
+    let is =
+        |fits: bool, what: &str| if fits { Ok(()) } else { Err(format!("hostPath type check failed: {} is not {what}", path.display())) };
     let kind_of = found.as_ref().map(std::fs::Metadata::file_type);
     match kind {
         "" => Ok(()),

@@ -140,7 +140,11 @@ impl Up {
         println!("\nThe cluster is up ({:.2} s). Next:\n", self.began.elapsed().as_secs_f64());
         println!("  export KUBECONFIG={}", admin.display());
         println!("  kubectl get nodes\n");
-        println!("Logs: {}   Stop: Ctrl-C or quarterdeck down --data-dir {}", self.cluster.layout.root().join("logs").display(), self.cluster.layout.root().display());
+        println!(
+            "Logs: {}   Stop: Ctrl-C or quarterdeck down --data-dir {}",
+            self.cluster.layout.root().join("logs").display(),
+            self.cluster.layout.root().display()
+        );
     }
 
     /// Reports deaths, and answers them with a restart if asked to, until shutdown.

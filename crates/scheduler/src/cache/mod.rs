@@ -118,10 +118,8 @@ impl Cache {
     pub(crate) fn refresh(&mut self, snapshot: &mut Snapshot) {
         if std::mem::take(&mut self.reordered) {
             let existing = self.slots.iter().filter(|(_, slot)| slot.exists);
-            (snapshot.nodes, snapshot.positions) = existing
-                .enumerate()
-                .map(|(position, (name, slot))| (Arc::clone(&slot.info), (name.clone(), position)))
-                .unzip();
+            (snapshot.nodes, snapshot.positions) =
+                existing.enumerate().map(|(position, (name, slot))| (Arc::clone(&slot.info), (name.clone(), position))).unzip();
         }
         for name in std::mem::take(&mut self.dirty) {
             if let (Some(position), Some(slot)) = (snapshot.positions.get(&name), self.slots.get(&name)) {

@@ -39,7 +39,9 @@ mod tests {
     #[test]
     fn like_shares_score_best() {
         let node = node("n", json!({}), json!({"allocatable": {"cpu": "1", "memory": "1000", "pods": "9"}}));
-        let pod = |cpu: &str, memory: &str| pod_info(json!({"containers": [{"name": "c", "resources": {"requests": {"cpu": cpu, "memory": memory}}}]}));
+        let pod = |cpu: &str, memory: &str| {
+            pod_info(json!({"containers": [{"name": "c", "resources": {"requests": {"cpu": cpu, "memory": memory}}}]}))
+        };
         let score = |pod| BalancedAllocation.score(&pod, &node, &Snapshot::default());
         assert_eq!((score(pod("500m", "500")), score(pod("1", "0"))), (100, 50));
     }

@@ -93,7 +93,9 @@ mod tests {
 
     fn requires(operator: &str, values: serde_json::Value) -> bool {
         let terms = json!([{"matchExpressions": [{"key": "size", "operator": operator, "values": values}]}]);
-        let pod = pod_info(json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}}));
+        let pod = pod_info(
+            json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}}),
+        );
         NodeAffinity.filter(&pod, &None, &labelled_node("n", json!({"size": "5"}))).is_ok()
     }
 
@@ -114,7 +116,9 @@ mod tests {
 
     #[test]
     fn an_empty_term_matches_no_node() {
-        let pod = pod_info(json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{}]}}}}));
+        let pod = pod_info(
+            json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{}]}}}}),
+        );
         assert!(NodeAffinity.filter(&pod, &None, &labelled_node("n", json!({}))).is_err());
     }
 }

@@ -36,7 +36,9 @@ mod tests {
     use std::sync::Arc;
 
     fn pod(port: u16, ip: &str, protocol: &str) -> PodInfo {
-        pod_info(json!({"containers": [{"name": "c", "ports": [{"containerPort": 80, "hostPort": port, "hostIP": ip, "protocol": protocol}]}]}))
+        pod_info(
+            json!({"containers": [{"name": "c", "ports": [{"containerPort": 80, "hostPort": port, "hostIP": ip, "protocol": protocol}]}]}),
+        )
     }
 
     #[test]

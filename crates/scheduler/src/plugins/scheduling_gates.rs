@@ -22,7 +22,8 @@ impl Plugin for SchedulingGates {
 
 impl PreEnqueue for SchedulingGates {
     fn admit(&self, pod: &Pod) -> Result<(), Refusal> {
-        let gates: Vec<_> = pod.spec.iter().flat_map(|spec| spec.scheduling_gates.iter().flatten()).map(|gate| gate.name.as_str()).collect();
+        let gates: Vec<_> =
+            pod.spec.iter().flat_map(|spec| spec.scheduling_gates.iter().flatten()).map(|gate| gate.name.as_str()).collect();
         if gates.is_empty() {
             return Ok(());
         }

@@ -75,7 +75,11 @@ mod tests {
     fn a_taint_refuses_whoever_does_not_tolerate_it() {
         let tainted = node("n", json!({"taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}]}), json!({}));
         assert!(TaintToleration.filter(&pod_info(json!({})), &None, &tainted).is_err());
-        for toleration in [json!({"operator": "Exists"}), json!({"key": "k", "value": "v"}), json!({"key": "k", "operator": "Exists", "effect": "NoSchedule"})] {
+        for toleration in [
+            json!({"operator": "Exists"}),
+            json!({"key": "k", "value": "v"}),
+            json!({"key": "k", "operator": "Exists", "effect": "NoSchedule"}),
+        ] {
             assert!(TaintToleration.filter(&pod_info(json!({"tolerations": [toleration]})), &None, &tainted).is_ok());
         }
         for toleration in [json!({"key": "k", "value": "w"}), json!({"key": "k", "operator": "Exists", "effect": "NoExecute"})] {

@@ -43,10 +43,16 @@ type Rank = (Reverse<i32>, u64);
 enum Place {
     Active(Rank),
     Backoff(Instant),
-    Unschedulable { since: Instant, refused_by: Vec<&'static str> },
+    Unschedulable {
+        since: Instant,
+        refused_by: Vec<&'static str>,
+    },
     Gated,
     /// Being tried. Remembers what woke up meanwhile, and a newer version of the pod.
-    InFlight { woken_for: BTreeSet<&'static str>, moved: bool },
+    InFlight {
+        woken_for: BTreeSet<&'static str>,
+        moved: bool,
+    },
 }
 
 struct Entry {
@@ -183,11 +189,7 @@ impl State {
         let Some(entry) = self.tried(attempt) else { return };
         let Place::InFlight { woken_for, moved } = &entry.place else { return };
         let helped = *moved || refused_by.is_empty() || refused_by.iter().any(|plugin| woken_for.contains(plugin));
-        entry.place = if helped {
-            Place::Backoff(now + backoff(entry.attempts))
-        } else {
-            Place::Unschedulable { since: now, refused_by }
-        };
+        entry.place = if helped { Place::Backoff(now + backoff(entry.attempts)) } else { Place::Unschedulable { since: now, refused_by } };
     }
 
     pub(crate) fn counts(&self) -> Counts {

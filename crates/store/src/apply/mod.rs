@@ -79,6 +79,3 @@ fn admit(view: &View<'_>, command: &Command) -> std::result::Result<(), Refusal>
         () => Ok(()),
     }
 }
-
-
-

@@ -35,16 +35,8 @@ pub enum Column {
 
 impl Column {
     /// The columns of the `kv/` database.
-    pub const KV: [Column; 8] = [
-        Column::Meta,
-        Column::Current,
-        Column::Past,
-        Column::History,
-        Column::Lease,
-        Column::LeaseItem,
-        Column::Alarm,
-        Column::Member,
-    ];
+    pub const KV: [Column; 8] =
+        [Column::Meta, Column::Current, Column::Past, Column::History, Column::Lease, Column::LeaseItem, Column::Alarm, Column::Member];
 
     /// The columns of the `raft/` database.
     pub const RAFT: [Column; 2] = [Column::RaftLog, Column::RaftMeta];

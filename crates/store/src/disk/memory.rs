@@ -134,9 +134,7 @@ impl Walk {
 
     fn enter(&mut self, from: Bound<&[u8]>) {
         let next = self.rows.range::<[u8], _>((from, Bound::Unbounded)).next();
-        self.row = next
-            .filter(|(key, _)| self.end.as_ref().is_none_or(|end| *key < end))
-            .map(|(key, value)| (key.clone(), value.clone()));
+        self.row = next.filter(|(key, _)| self.end.as_ref().is_none_or(|end| *key < end)).map(|(key, value)| (key.clone(), value.clone()));
     }
 }
 

@@ -8,9 +8,8 @@ use std::{
 
 use bytes::Bytes;
 use rocksdb::{
-    BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType, DBPinnableSlice,
-    DBRawIterator, DBRecoveryMode, FlushOptions, LogLevel, Options, ReadOptions, SnapshotWithThreadMode, WriteBatch,
-    WriteOptions, checkpoint::Checkpoint, properties,
+    BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType, DBPinnableSlice, DBRawIterator, DBRecoveryMode,
+    FlushOptions, LogLevel, Options, ReadOptions, SnapshotWithThreadMode, WriteBatch, WriteOptions, checkpoint::Checkpoint, properties,
 };
 
 use super::{Batch, Column, Cursor, Database, Error, Read, Result, Write};

@@ -93,8 +93,9 @@ pub fn read(read: &dyn Read, from: i64, to: i64, budget: Budget, wanted: &mut dy
 fn event(read: &dyn Read, revision: i64, kind: EventKind, ended: i64, key: Bytes) -> Result<Event> {
     let kv = match kind {
         EventKind::Delete => KeyValue { key: key.clone(), mod_revision: revision, ..Default::default() },
-        EventKind::Put => written(read, &key, revision)?
-            .ok_or(Error::Corrupt { column: Column::History, what: "a change without its version" })?,
+        EventKind::Put => {
+            written(read, &key, revision)?.ok_or(Error::Corrupt { column: Column::History, what: "a change without its version" })?
+        }
     };
     let prev_kv = if ended > 0 { superseded(read, key, ended, revision)? } else { None };
     Ok(Event::new(kind, kv, prev_kv))

@@ -209,7 +209,8 @@ impl Arena {
             return Bytes::copy_from_slice(bytes);
         }
         if self.0.capacity() < bytes.len() {
-            self.0 = BytesMut::with_capacity(if self.0.is_empty() && self.0.capacity() == 0 { 1 << 10 } else { Self::CHUNK }.max(bytes.len()));
+            self.0 =
+                BytesMut::with_capacity(if self.0.is_empty() && self.0.capacity() == 0 { 1 << 10 } else { Self::CHUNK }.max(bytes.len()));
         }
         self.0.extend_from_slice(bytes);
         self.0.split().freeze()

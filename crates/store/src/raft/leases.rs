@@ -33,14 +33,10 @@ pub(super) fn time_here(node: &dyn Node, id: i64) -> Result<LeaseResponse, Statu
 /// A refusal for good is an answer; one that another member may not give is an error.
 fn answer(result: Result<(Duration, Duration), Refusal>) -> Result<LeaseResponse, Status> {
     match result {
-        Ok((granted, remaining)) => Ok(LeaseResponse {
-            granted_millis: granted.as_millis() as u64,
-            remaining_millis: remaining.as_millis() as u64,
-            refusal: None,
-        }),
-        Err(Refusal::LeaseNotFound) => {
-            Ok(LeaseResponse { refusal: Some(Refusal::LeaseNotFound as i32), ..Default::default() })
+        Ok((granted, remaining)) => {
+            Ok(LeaseResponse { granted_millis: granted.as_millis() as u64, remaining_millis: remaining.as_millis() as u64, refusal: None })
         }
+        Err(Refusal::LeaseNotFound) => Ok(LeaseResponse { refusal: Some(Refusal::LeaseNotFound as i32), ..Default::default() }),
         Err(refusal) => Err(Status::new(Code::Unavailable, refusal.text())),
     }
 }
@@ -62,11 +58,7 @@ impl RaftNode {
     }
 
     /// Asks whoever leads until it answers. Safe to repeat: a second answer is as good as the first.
-    async fn ask_leader<Here, There>(
-        &self,
-        here: impl Fn() -> Here,
-        there: impl Fn(Client) -> There,
-    ) -> Result<LeaseResponse, Refusal>
+    async fn ask_leader<Here, There>(&self, here: impl Fn() -> Here, there: impl Fn(Client) -> There) -> Result<LeaseResponse, Refusal>
     where
         Here: Future<Output = Result<LeaseResponse, Status>>,
         There: Future<Output = Result<Response<LeaseResponse>, Status>>,

@@ -174,10 +174,7 @@ fn last_entry(database: &dyn Database, first: u64) -> io::Result<Option<LogId>> 
 }
 
 impl RaftLogReader<TypeConfig> for LogStore {
-    async fn try_get_log_entries<RB: RangeBounds<u64> + Clone + Debug + OptionalSend>(
-        &mut self,
-        range: RB,
-    ) -> io::Result<Vec<Entry>> {
+    async fn try_get_log_entries<RB: RangeBounds<u64> + Clone + Debug + OptionalSend>(&mut self, range: RB) -> io::Result<Vec<Entry>> {
         self.entries(range, usize::MAX)
     }
 

@@ -81,12 +81,7 @@ impl RaftNode {
     /// The service for the other members.
     pub(crate) fn peer_router(&self) -> axum::Router {
         let Inner { raft, contact, snapshots, identity, .. } = &*self.inner;
-        let service = PeerService {
-            node: self.clone(),
-            raft: raft.clone(),
-            contact: contact.clone(),
-            snapshots: snapshots.clone(),
-        };
+        let service = PeerService { node: self.clone(), raft: raft.clone(), contact: contact.clone(), snapshots: snapshots.clone() };
         service.router(identity.clone())
     }
 

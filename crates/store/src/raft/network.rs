@@ -9,8 +9,8 @@ use openraft::{
     errors::{NetworkError, RPCError, ReplicationClosed, StreamingError, Timeout, Unreachable},
     network::{RPCOption, RPCTypes, RaftNetworkFactory, stream_append_sequential, v2::RaftNetworkV2},
     raft::{
-        AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, StreamAppendResult, TransferLeaderRequest,
-        TransferLeaderResponse, VoteRequest, VoteResponse,
+        AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, StreamAppendResult, TransferLeaderRequest, TransferLeaderResponse,
+        VoteRequest, VoteResponse,
     },
     type_config::alias::SnapshotOf,
 };
@@ -109,11 +109,7 @@ fn garbled(error: wire::Error) -> RPCError<TypeConfig> {
 impl RaftNetworkV2<TypeConfig> for Connection {
     type SnapshotData = Files;
 
-    async fn append_entries(
-        &mut self,
-        rpc: AppendEntriesRequest<TypeConfig>,
-        option: RPCOption,
-    ) -> Rpc<AppendEntriesResponse<TypeConfig>> {
+    async fn append_entries(&mut self, rpc: AppendEntriesRequest<TypeConfig>, option: RPCOption) -> Rpc<AppendEntriesResponse<TypeConfig>> {
         let request = pb::AppendRequest::from(rpc);
         let call = async move |mut client: Client| client.append(request).await;
         let response = self.call(RPCTypes::AppendEntries, option.soft_ttl(), call).await?;

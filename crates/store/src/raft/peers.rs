@@ -14,11 +14,7 @@ use tonic::{
     transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity as KeyPair},
 };
 
-use super::{
-    membership::Identity,
-    types::Member,
-    wire::pb::peer_client::PeerClient,
-};
+use super::{membership::Identity, types::Member, wire::pb::peer_client::PeerClient};
 
 /// Metadata that names the sender's cluster.
 pub(crate) const CLUSTER: &str = "cluster-id";

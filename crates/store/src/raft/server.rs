@@ -7,21 +7,17 @@ use futures::{
     future::{join_all, ready},
 };
 use openraft::{
-    ReadPolicy,
-    errors::ClientWriteError,
-    impls::ProgressResponder,
-    raft::AppendEntriesRequest,
-    type_config::alias::SnapshotOf,
+    ReadPolicy, errors::ClientWriteError, impls::ProgressResponder, raft::AppendEntriesRequest, type_config::alias::SnapshotOf,
 };
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{
     contact::Contact,
+    leases,
+    member::RaftNode,
     membership::Identity,
     peers::Check,
     snapshot::{Files, Incoming, Snapshots},
-    leases,
-    member::RaftNode,
     types::{LeaderId, Proposal, Raft, TypeConfig},
     wire::{
         self,
@@ -73,10 +69,7 @@ impl peer_server::Peer for PeerService {
 
     type AppendStreamStream = Boxed<pb::AppendResponse>;
 
-    async fn append_stream(
-        &self,
-        request: Request<Streaming<pb::AppendRequest>>,
-    ) -> Result<Response<Self::AppendStreamStream>, Status> {
+    async fn append_stream(&self, request: Request<Streaming<pb::AppendRequest>>) -> Result<Response<Self::AppendStreamStream>, Status> {
         let contact = self.contact.clone();
         // A garbled or broken stream ends here; the leader sees the response stream end and starts over.
         let requests = request.into_inner().map(move |message| {
@@ -100,20 +93,14 @@ impl peer_server::Peer for PeerService {
         Ok(Response::new(self.raft.pre_vote(rpc).await.map_err(fatal)?.into()))
     }
 
-    async fn install_snapshot(
-        &self,
-        request: Request<Streaming<pb::SnapshotMessage>>,
-    ) -> Result<Response<pb::SnapshotResponse>, Status> {
+    async fn install_snapshot(&self, request: Request<Streaming<pb::SnapshotMessage>>) -> Result<Response<pb::SnapshotResponse>, Status> {
         let Incoming { vote, meta, files } = self.snapshots.receive(request.into_inner()).await?;
         let snapshot: SnapshotOf<TypeConfig, Files> = openraft::Snapshot { meta, snapshot: files };
         let response = self.raft.install_full_snapshot(vote, snapshot).await.map_err(fatal)?;
         Ok(Response::new(pb::SnapshotResponse { vote: Some(response.vote.into()) }))
     }
 
-    async fn transfer_leader(
-        &self,
-        request: Request<pb::TransferLeaderRequest>,
-    ) -> Result<Response<pb::TransferLeaderResponse>, Status> {
+    async fn transfer_leader(&self, request: Request<pb::TransferLeaderRequest>) -> Result<Response<pb::TransferLeaderResponse>, Status> {
         let rpc = request.into_inner().try_into().map_err(garbled)?;
         let result = self.raft.handle_transfer_leader(rpc).await.map_err(fatal)?;
         let refusal = result.err().map(|error| error.to_string()).unwrap_or_default();

@@ -127,8 +127,22 @@ impl RaftNode {
         let next_proposal = AtomicU64::new(options.first_proposal);
         let metrics = options.metrics.clone();
         let inner = Inner {
-            identity, raft, state, home, log, leadership, peers, proposals, proposer, barrier, snapshots, contact,
-            applied, next_proposal, patience, metrics,
+            identity,
+            raft,
+            state,
+            home,
+            log,
+            leadership,
+            peers,
+            proposals,
+            proposer,
+            barrier,
+            snapshots,
+            contact,
+            applied,
+            next_proposal,
+            patience,
+            metrics,
         };
         let node = Self { inner: Arc::new(inner) };
         tokio::spawn(housekeeping::follow_leadership(node.clone(), options.election_timeout));

@@ -4,16 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use openraft::{
     entry::RaftEntry,
-    raft::{
-        AppendEntriesRequest, StreamAppendError, StreamAppendResult, TransferLeaderRequest, VoteRequest, VoteResponse,
-    },
+    raft::{AppendEntriesRequest, StreamAppendError, StreamAppendResult, TransferLeaderRequest, VoteRequest, VoteResponse},
 };
 use prost::Message;
 
-use super::types::{
-    Entry, EntryPayload, LeaderId, LogId, Member, Membership, Proposal, SnapshotMeta, StoredMembership, TypeConfig,
-    Vote,
-};
+use super::types::{Entry, EntryPayload, LeaderId, LogId, Member, Membership, Proposal, SnapshotMeta, StoredMembership, TypeConfig, Vote};
 
 /// The generated messages and service of `proto/raft/v1`.
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic, clippy::unwrap_used)]
@@ -119,8 +114,7 @@ impl TryFrom<pb::Membership> for Membership {
         let voters = membership.voters.into_iter().map(|s| s.member_ids.into_iter().collect::<BTreeSet<_>>());
         let members = membership.members.into_iter();
         let members = members.map(|m| (m.id, Member { name: m.name, peer_urls: m.peer_urls }));
-        Membership::new(voters.collect(), members.collect::<BTreeMap<_, _>>())
-            .map_err(|e| Error::Membership(e.to_string()))
+        Membership::new(voters.collect(), members.collect::<BTreeMap<_, _>>()).map_err(|e| Error::Membership(e.to_string()))
     }
 }
 
@@ -233,11 +227,7 @@ pub(crate) fn append_result(response: pb::AppendResponse) -> Result<StreamAppend
 
 impl From<VoteRequest<TypeConfig>> for pb::VoteRequest {
     fn from(rpc: VoteRequest<TypeConfig>) -> Self {
-        Self {
-            vote: Some(rpc.vote.into()),
-            last_log_id: rpc.last_log_id.map(Into::into),
-            leadership_transfer: rpc.leadership_transfer,
-        }
+        Self { vote: Some(rpc.vote.into()), last_log_id: rpc.last_log_id.map(Into::into), leadership_transfer: rpc.leadership_transfer }
     }
 }
 
@@ -252,11 +242,7 @@ impl TryFrom<pb::VoteRequest> for VoteRequest<TypeConfig> {
 
 impl From<VoteResponse<TypeConfig>> for pb::VoteResponse {
     fn from(response: VoteResponse<TypeConfig>) -> Self {
-        Self {
-            vote: Some(response.vote.into()),
-            granted: response.vote_granted,
-            last_log_id: response.last_log_id.map(Into::into),
-        }
+        Self { vote: Some(response.vote.into()), granted: response.vote_granted, last_log_id: response.last_log_id.map(Into::into) }
     }
 }
 
@@ -269,11 +255,7 @@ impl TryFrom<pb::VoteResponse> for VoteResponse<TypeConfig> {
 
 impl From<TransferLeaderRequest<TypeConfig>> for pb::TransferLeaderRequest {
     fn from(rpc: TransferLeaderRequest<TypeConfig>) -> Self {
-        Self {
-            from: Some((*rpc.from_leader()).into()),
-            to: *rpc.to_node_id(),
-            last_log_id: rpc.last_log_id().copied().map(Into::into),
-        }
+        Self { from: Some((*rpc.from_leader()).into()), to: *rpc.to_node_id(), last_log_id: rpc.last_log_id().copied().map(Into::into) }
     }
 }
 

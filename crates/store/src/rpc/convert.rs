@@ -4,9 +4,8 @@ use crate::{command, mvcc, refusal::Refusal};
 use bytes::Bytes;
 use etcd::{
     etcdserverpb::{
-        Compare, DeleteRangeRequest, DeleteRangeResponse, PutRequest, PutResponse, RangeRequest, RangeResponse,
-        RequestOp, ResponseHeader, ResponseOp, TxnRequest, TxnResponse, compare::CompareTarget, compare::TargetUnion,
-        request_op::Request, response_op::Response,
+        Compare, DeleteRangeRequest, DeleteRangeResponse, PutRequest, PutResponse, RangeRequest, RangeResponse, RequestOp, ResponseHeader,
+        ResponseOp, TxnRequest, TxnResponse, compare::CompareTarget, compare::TargetUnion, request_op::Request, response_op::Response,
     },
     mvccpb,
 };
@@ -108,27 +107,18 @@ pub(super) fn put_response(response: command::PutResponse, header: Option<Respon
     PutResponse { header, prev_kv: response.prev_kv.map(key_value) }
 }
 
-pub(super) fn delete_range_response(
-    response: command::DeleteRangeResponse,
-    header: Option<ResponseHeader>,
-) -> DeleteRangeResponse {
+pub(super) fn delete_range_response(response: command::DeleteRangeResponse, header: Option<ResponseHeader>) -> DeleteRangeResponse {
     DeleteRangeResponse { header, deleted: response.deleted, prev_kvs: key_values(response.prev_kvs) }
 }
 
 /// Answers within a transaction carry only the revision.
-pub(super) fn txn_response(
-    response: command::TxnResponse,
-    header: Option<ResponseHeader>,
-    revision: i64,
-) -> Result<TxnResponse, Refusal> {
+pub(super) fn txn_response(response: command::TxnResponse, header: Option<ResponseHeader>, revision: i64) -> Result<TxnResponse, Refusal> {
     let inner = || Some(ResponseHeader { revision, ..Default::default() });
     let one = |response: command::OpResponse| {
         let response = match response.response {
             Some(command::Response::Range(response)) => Response::ResponseRange(range_response(response, inner())),
             Some(command::Response::Put(response)) => Response::ResponsePut(put_response(response, inner())),
-            Some(command::Response::DeleteRange(response)) => {
-                Response::ResponseDeleteRange(delete_range_response(response, inner()))
-            }
+            Some(command::Response::DeleteRange(response)) => Response::ResponseDeleteRange(delete_range_response(response, inner())),
             Some(command::Response::Txn(response)) => Response::ResponseTxn(txn_response(response, inner(), revision)?),
             _ => return Err(Refusal::Unknown),
         };

@@ -8,8 +8,8 @@ use crate::{
     refusal::Refusal,
 };
 use etcd::etcdserverpb::{
-    CompactionRequest, CompactionResponse, DeleteRangeRequest, DeleteRangeResponse, PutRequest, PutResponse,
-    RangeRequest, RangeResponse, TxnRequest, TxnResponse, kv_server::Kv,
+    CompactionRequest, CompactionResponse, DeleteRangeRequest, DeleteRangeResponse, PutRequest, PutResponse, RangeRequest, RangeResponse,
+    TxnRequest, TxnResponse, kv_server::Kv,
 };
 use prost::Message;
 use std::time::Duration;
@@ -46,18 +46,13 @@ impl Kv for Context {
         }
     }
 
-    async fn delete_range(
-        &self,
-        request: Request<DeleteRangeRequest>,
-    ) -> Result<Response<DeleteRangeResponse>, Status> {
+    async fn delete_range(&self, request: Request<DeleteRangeRequest>) -> Result<Response<DeleteRangeResponse>, Status> {
         let request = request.into_inner();
         self.size(&request)?;
         let delete = convert::delete_range(request);
         check::delete_range(&delete)?;
         match self.propose(Command::DeleteRange(delete)).await? {
-            (revision, Answer::DeleteRange(deleted)) => {
-                Ok(Response::new(convert::delete_range_response(deleted, self.header(revision))))
-            }
+            (revision, Answer::DeleteRange(deleted)) => Ok(Response::new(convert::delete_range_response(deleted, self.header(revision)))),
             _ => Err(Refusal::Unknown.into()),
         }
     }

@@ -5,13 +5,12 @@ use crate::{
     apply::lease,
     command::{Command, LeaseGrant, LeaseRevoke, Response as Answer},
     mvcc::Revisions,
-    node::{LeaseTime},
+    node::LeaseTime,
     refusal::Refusal,
 };
 use etcd::etcdserverpb::{
-    LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest, LeaseKeepAliveResponse, LeaseLeasesRequest,
-    LeaseLeasesResponse, LeaseRevokeRequest, LeaseRevokeResponse, LeaseStatus, LeaseTimeToLiveRequest,
-    LeaseTimeToLiveResponse, lease_server::Lease,
+    LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest, LeaseKeepAliveResponse, LeaseLeasesRequest, LeaseLeasesResponse,
+    LeaseRevokeRequest, LeaseRevokeResponse, LeaseStatus, LeaseTimeToLiveRequest, LeaseTimeToLiveResponse, lease_server::Lease,
 };
 use futures::{StreamExt, stream::BoxStream};
 use rand::Rng;
@@ -57,10 +56,7 @@ impl Lease for Context {
         Ok(Response::new(answers.buffered(KEEP_ALIVES).boxed()))
     }
 
-    async fn lease_time_to_live(
-        &self,
-        request: Request<LeaseTimeToLiveRequest>,
-    ) -> Result<Response<LeaseTimeToLiveResponse>, Status> {
+    async fn lease_time_to_live(&self, request: Request<LeaseTimeToLiveRequest>) -> Result<Response<LeaseTimeToLiveResponse>, Status> {
         let LeaseTimeToLiveRequest { id, keys } = request.into_inner();
         let time = match self.node.lease_time(id).await {
             Err(Refusal::LeaseNotFound) => {
@@ -81,9 +77,7 @@ impl Lease for Context {
 
     async fn lease_leases(&self, _: Request<LeaseLeasesRequest>) -> Result<Response<LeaseLeasesResponse>, Status> {
         self.barrier(false).await?;
-        let list = |read: &dyn crate::disk::Read, revisions: Revisions| {
-            lease::list(read).map(|leases| (leases, revisions.current))
-        };
+        let list = |read: &dyn crate::disk::Read, revisions: Revisions| lease::list(read).map(|leases| (leases, revisions.current));
         let (leases, revision) = self.node.state().read(list).and_then(|leases| leases).map_err(disk_status)?;
         let leases = leases.into_iter().map(|(id, _)| LeaseStatus { id }).collect();
         Ok(Response::new(LeaseLeasesResponse { header: self.header(revision), leases }))

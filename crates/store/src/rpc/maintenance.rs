@@ -1,9 +1,9 @@
 //! The Maintenance service: what the operator asks one member.
 
 use etcd::etcdserverpb::{
-    AlarmMember, AlarmRequest, AlarmResponse, DefragmentRequest, DefragmentResponse, DowngradeRequest,
-    DowngradeResponse, HashKvRequest, HashKvResponse, HashRequest, HashResponse, MoveLeaderRequest, MoveLeaderResponse,
-    SnapshotRequest, SnapshotResponse, StatusRequest, StatusResponse, alarm_request::AlarmAction, maintenance_server,
+    AlarmMember, AlarmRequest, AlarmResponse, DefragmentRequest, DefragmentResponse, DowngradeRequest, DowngradeResponse, HashKvRequest,
+    HashKvResponse, HashRequest, HashResponse, MoveLeaderRequest, MoveLeaderResponse, SnapshotRequest, SnapshotResponse, StatusRequest,
+    StatusResponse, alarm_request::AlarmAction, maintenance_server,
 };
 use futures::stream::BoxStream;
 use tonic::{Request, Response, Status};
@@ -36,9 +36,7 @@ impl Maintenance {
 
     /// The raised alarms of a member (0: of all) and kind (None: of any).
     fn raised(&self, member: u64, kind: AlarmKind) -> Result<Vec<Alarm>, Status> {
-        let wanted = |(id, number): &(u64, i32)| {
-            (member == 0 || *id == member) && (kind == AlarmKind::None || *number == kind as i32)
-        };
+        let wanted = |(id, number): &(u64, i32)| (member == 0 || *id == member) && (kind == AlarmKind::None || *number == kind as i32);
         let raised = self.alarms()?.0.into_iter().filter(wanted);
         Ok(raised.map(|(member, kind)| Alarm { member, kind, raised: true }).collect())
     }
@@ -74,9 +72,7 @@ impl maintenance_server::Maintenance for Maintenance {
         let alarms = match AlarmAction::try_from(request.action) {
             Ok(AlarmAction::Get) => self.raised(request.member_id, kind)?,
             Ok(AlarmAction::Activate) if kind == AlarmKind::None => Vec::new(),
-            Ok(AlarmAction::Activate) => {
-                self.set(vec![Alarm { member: request.member_id, kind: kind as i32, raised: true }]).await?
-            }
+            Ok(AlarmAction::Activate) => self.set(vec![Alarm { member: request.member_id, kind: kind as i32, raised: true }]).await?,
             Ok(AlarmAction::Deactivate) => {
                 let raised = self.raised(request.member_id, kind)?.into_iter();
                 self.set(raised.map(|alarm| Alarm { raised: false, ..alarm }).collect()).await?

@@ -43,12 +43,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits {
-            txn_ops: 128,
-            request_bytes: 3 << 19,
-            min_lease_ttl: 2,
-            progress_interval: Duration::from_secs(600),
-        }
+        Limits { txn_ops: 128, request_bytes: 3 << 19, min_lease_ttl: 2, progress_interval: Duration::from_secs(600) }
     }
 }
 

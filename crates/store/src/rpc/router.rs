@@ -5,8 +5,7 @@ use std::{sync::Arc, time::Duration};
 use component::Shutdown;
 use etcd::encoded::watch_server::WatchServer;
 use etcd::etcdserverpb::{
-    cluster_server::ClusterServer, kv_server::KvServer, lease_server::LeaseServer,
-    maintenance_server::MaintenanceServer,
+    cluster_server::ClusterServer, kv_server::KvServer, lease_server::LeaseServer, maintenance_server::MaintenanceServer,
 };
 use tokio::{task::JoinSet, time::sleep};
 use tonic::service::{Routes, interceptor::InterceptedService};

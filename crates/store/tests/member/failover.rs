@@ -51,10 +51,8 @@ impl Writer {
 }
 
 async fn written(member: &Member, key: &str) {
-    eventually(&format!("{key} is written"), async || {
-        within(Duration::from_secs(2), get(&mut member.kv(), key)).await.ok().flatten()
-    })
-    .await;
+    eventually(&format!("{key} is written"), async || within(Duration::from_secs(2), get(&mut member.kv(), key)).await.ok().flatten())
+        .await;
 }
 
 async fn holds_all(member: &Member, keys: &[String]) {
@@ -113,10 +111,7 @@ async fn without_a_quorum_writes_fail_within_the_deadline_and_resume_with_it() {
     assert_eq!(kv.range(serializable).await.unwrap().into_inner().kvs.len(), 1);
     assert_eq!(cluster.members[survivor].status().await.unwrap().leader, 0);
     cluster.members[others[0]].start();
-    eventually("writing resumes", async || {
-        within(Duration::from_secs(8), put(&mut kv.clone(), "after", "1")).await.ok()
-    })
-    .await;
+    eventually("writing resumes", async || within(Duration::from_secs(8), put(&mut kv.clone(), "after", "1")).await.ok()).await;
     assert_eq!(get(&mut cluster.members[others[0]].kv(), "before").await.unwrap().unwrap(), "1");
 }
 

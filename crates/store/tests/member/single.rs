@@ -2,9 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use etcd::etcdserverpb::{
-    AlarmRequest, DeleteRangeRequest, alarm_request::AlarmAction, maintenance_client::MaintenanceClient,
-};
+use etcd::etcdserverpb::{AlarmRequest, DeleteRangeRequest, alarm_request::AlarmAction, maintenance_client::MaintenanceClient};
 use tonic::Code;
 
 use crate::support::{Cluster, eventually, get, put};
@@ -55,10 +53,8 @@ async fn snapshots_let_go_of_the_log_and_survive_a_kill() {
     for number in 0..400 {
         put(&mut kv, &format!("k{}", number % 10), &number.to_string()).await.unwrap();
     }
-    eventually("two snapshots are taken", async || {
-        (cluster.members[0].logged().matches("took a snapshot").count() >= 2).then_some(())
-    })
-    .await;
+    eventually("two snapshots are taken", async || (cluster.members[0].logged().matches("took a snapshot").count() >= 2).then_some(()))
+        .await;
     cluster.members[0].kill();
     cluster.members[0].start();
     cluster.members[0].wait_for_leader().await;

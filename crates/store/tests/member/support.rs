@@ -158,12 +158,7 @@ impl Member {
 
     fn start_as(&mut self, mut command: Command) {
         let log = File::options().create(true).append(true).open(&self.log).unwrap();
-        let child = command
-            .args(&self.flags)
-            .env_remove("RUST_LOG")
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn();
+        let child = command.args(&self.flags).env_remove("RUST_LOG").stdout(Stdio::null()).stderr(log).spawn();
         self.process = Some(child.unwrap());
     }
 
@@ -231,10 +226,7 @@ impl Member {
     }
 
     pub async fn wait_for_leader(&self) -> StatusResponse {
-        eventually(&format!("{} has a leader", self.name), async || {
-            self.status().await.ok().filter(|status| status.leader != 0)
-        })
-        .await
+        eventually(&format!("{} has a leader", self.name), async || self.status().await.ok().filter(|status| status.leader != 0)).await
     }
 
     pub fn logged(&self) -> String {

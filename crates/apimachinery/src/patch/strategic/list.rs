@@ -2,26 +2,16 @@
 
 use serde_json::Value;
 
-use super::{
-    DIRECTIVE, Error, Fields, failed, go, merge_map, order, unknown_directive, without_directives,
-    without_nulls,
-};
+use super::{DIRECTIVE, Error, Fields, failed, go, merge_map, order, unknown_directive, without_directives, without_nulls};
 use crate::schema::Schema;
 
 fn no_merge_key(item: &Fields, key: &str) -> Error {
     let item = go::print(&Value::Object(item.clone()));
-    failed(format!(
-        "map: {item} does not contain declared merge key: {key}"
-    ))
+    failed(format!("map: {item} does not contain declared merge key: {key}"))
 }
 
 /// Merges a list whose strategy is merge. What the patch names keeps the patch's order; the rest stays where it was around it.
-pub(super) fn merge(
-    original: Vec<Value>,
-    patch: Vec<Value>,
-    key: &str,
-    items: Option<&Schema>,
-) -> Result<Vec<Value>, Error> {
+pub(super) fn merge(original: Vec<Value>, patch: Vec<Value>, key: &str, items: Option<&Schema>) -> Result<Vec<Value>, Error> {
     if original.is_empty() && patch.is_empty() {
         return Ok(original);
     }
@@ -31,9 +21,7 @@ pub(super) fn merge(
     }
     if key.is_empty() {
         let name = items.map_or("", |items| items.name());
-        return Err(failed(format!(
-            "cannot merge lists without merge key for {name}"
-        )));
+        return Err(failed(format!("cannot merge lists without merge key for {name}")));
     }
     let (original, patch) = special_items(original, patch, key)?;
     let merged = plain_items(original.clone(), &patch, key, items)?;
@@ -45,9 +33,7 @@ fn maps(original: &[Value], patch: &[Value]) -> Result<bool, Error> {
     let mut all = original.iter().chain(patch);
     let first = all.clone().next().map(go_kind).unwrap_or_default();
     if all.clone().any(Value::is_array) {
-        return Err(Error::Unprocessable(
-            "lists of lists are not supported".into(),
-        ));
+        return Err(Error::Unprocessable("lists of lists are not supported".into()));
     }
     if all.any(|item| go_kind(item) != first) {
         return Err(failed("list element types are not identical"));
@@ -78,11 +64,7 @@ fn distinct<'a>(items: impl Iterator<Item = &'a Value>) -> Vec<Value> {
 }
 
 /// Carries out the items that are directives: those to delete, and the one that replaces the whole list.
-fn special_items(
-    mut original: Vec<Value>,
-    patch: Vec<Value>,
-    key: &str,
-) -> Result<(Vec<Value>, Vec<Value>), Error> {
+fn special_items(mut original: Vec<Value>, patch: Vec<Value>, key: &str) -> Result<(Vec<Value>, Vec<Value>), Error> {
     let mut plain = Vec::new();
     let mut replace = false;
     for item in patch {
@@ -105,19 +87,10 @@ fn special_items(
             _ => return Err(unknown_directive(directive, fields)),
         }
     }
-    Ok(if replace {
-        (plain, Vec::new())
-    } else {
-        (original, plain)
-    })
+    Ok(if replace { (plain, Vec::new()) } else { (original, plain) })
 }
 
-fn plain_items(
-    mut merged: Vec<Value>,
-    patch: &[Value],
-    key: &str,
-    items: Option<&Schema>,
-) -> Result<Vec<Value>, Error> {
+fn plain_items(mut merged: Vec<Value>, patch: &[Value], key: &str, items: Option<&Schema>) -> Result<Vec<Value>, Error> {
     for item in patch {
         let Value::Object(change) = item else {
             continue;
@@ -125,9 +98,7 @@ fn plain_items(
         let value = change.get(key).ok_or_else(|| no_merge_key(change, key))?;
         let found = merged.iter().position(|item| item.get(key) == Some(value));
         match found.map(|place| (place, std::mem::take(&mut merged[place]))) {
-            Some((place, Value::Object(before))) => {
-                merged[place] = Value::Object(merge_map(before, change.clone(), items)?)
-            }
+            Some((place, Value::Object(before))) => merged[place] = Value::Object(merge_map(before, change.clone(), items)?),
             _ => merged.extend(without_directives(without_nulls(item.clone()))),
         }
     }

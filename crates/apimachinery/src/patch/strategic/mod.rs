@@ -19,11 +19,7 @@ const DELETE_FROM_LIST: &str = "$deleteFromPrimitiveList";
 pub fn apply(doc: &Value, patch: &[u8], schema: &Schema) -> Result<Patched, Error> {
     let (patch, strict) = read_object(patch, "")?;
     let value = merge(doc, &patch, Some(schema))?;
-    Ok(Patched {
-        value,
-        patch,
-        strict,
-    })
+    Ok(Patched { value, patch, strict })
 }
 
 /// Merges `patch` into `doc`. Where there is no schema, lists are replaced.
@@ -46,10 +42,7 @@ fn malformed(what: &str) -> Error {
 
 fn unknown_directive(directive: &Value, patch: &Fields) -> Error {
     let patch = go::print(&Value::Object(patch.clone()));
-    failed(format!(
-        "unknown patch type: {} in map: {patch}",
-        go::print(directive)
-    ))
+    failed(format!("unknown patch type: {} in map: {patch}", go::print(directive)))
 }
 
 /// The field's merge rules, and the schema of its value.
@@ -57,18 +50,11 @@ fn rules(schema: Option<&Schema>, key: &str) -> (Patch, Option<Schema>) {
     let Some(schema) = schema else {
         return (Patch::default(), None);
     };
-    let patch = schema
-        .field(key)
-        .map(|field| field.patch.clone())
-        .unwrap_or_default();
+    let patch = schema.field(key).map(|field| field.patch.clone()).unwrap_or_default();
     (patch, schema.member(key))
 }
 
-fn merge_map(
-    mut original: Fields,
-    mut patch: Fields,
-    schema: Option<&Schema>,
-) -> Result<Fields, Error> {
+fn merge_map(mut original: Fields, mut patch: Fields, schema: Option<&Schema>) -> Result<Fields, Error> {
     if let Some(directive) = patch.get(DIRECTIVE) {
         return match directive.as_str() {
             Some("replace") => {
@@ -90,29 +76,17 @@ fn merge_map(
     Ok(original)
 }
 
-fn merge_member(
-    original: &mut Fields,
-    key: &str,
-    change: Value,
-    schema: Option<&Schema>,
-) -> Result<(), Error> {
+fn merge_member(original: &mut Fields, key: &str, change: Value, schema: Option<&Schema>) -> Result<(), Error> {
     if change.is_null() {
         original.remove(key);
         return Ok(());
     }
     let (rules, inner) = rules(schema, key);
     let merged = match (original.remove(key), change) {
-        (Some(Value::Object(before)), Value::Object(change)) => {
-            Value::Object(merge_map(before, change, inner.as_ref())?)
-        }
+        (Some(Value::Object(before)), Value::Object(change)) => Value::Object(merge_map(before, change, inner.as_ref())?),
         (Some(Value::Array(before)), Value::Array(change)) if rules.merge => {
             let items = inner.and_then(|list| list.items());
-            Value::Array(list::merge(
-                before,
-                change,
-                &rules.merge_key,
-                items.as_ref(),
-            )?)
+            Value::Array(list::merge(before, change, &rules.merge_key, items.as_ref())?)
         }
         (_, change) => match without_directives(without_nulls(change)) {
             Some(value) => value,
@@ -132,11 +106,8 @@ fn directive_target<'a>(key: &'a str, directive: &str) -> Result<Option<&'a str>
     let Some(rest) = key.strip_prefix(directive) else {
         return Ok(None);
     };
-    let name = rest
-        .strip_prefix('/')
-        .filter(|name| !name.is_empty() && !name.contains('/'));
-    name.map(Some)
-        .ok_or_else(|| failed(format!("invalid format for key {key}")))
+    let name = rest.strip_prefix('/').filter(|name| !name.is_empty() && !name.contains('/'));
+    name.map(Some).ok_or_else(|| failed(format!("invalid format for key {key}")))
 }
 
 fn delete_from_list(original: &mut Fields, list: &str, gone: Value) {
@@ -154,12 +125,8 @@ fn retain_keys(original: &mut Fields, patch: &mut Fields) -> Result<(), Error> {
         return Err(malformed("retainKeys"));
     };
     let kept = |key: &str| retained.iter().any(|name| name == key);
-    let is_directive =
-        |key: &str| key.starts_with(DELETE_FROM_LIST) || key.starts_with(ELEMENT_ORDER);
-    if patch
-        .iter()
-        .any(|(key, value)| !value.is_null() && !is_directive(key) && !kept(key))
-    {
+    let is_directive = |key: &str| key.starts_with(DELETE_FROM_LIST) || key.starts_with(ELEMENT_ORDER);
+    if patch.iter().any(|(key, value)| !value.is_null() && !is_directive(key) && !kept(key)) {
         return Err(malformed("retainKeys"));
     }
     original.retain(|key, _| kept(key));
@@ -171,10 +138,7 @@ fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(fields) => {
             let kept = fields.into_iter().filter(|(_, value)| !value.is_null());
-            Value::Object(
-                kept.map(|(key, value)| (key, without_nulls(value)))
-                    .collect(),
-            )
+            Value::Object(kept.map(|(key, value)| (key, without_nulls(value))).collect())
         }
         Value::Array(items) => Value::Array(items.into_iter().map(without_nulls).collect()),
         other => other,
@@ -188,22 +152,12 @@ fn without_directives(value: Value) -> Option<Value> {
             if fields.contains_key(DIRECTIVE) {
                 return None;
             }
-            let directive = |key: &str| {
-                key == RETAIN_KEYS
-                    || key.starts_with(ELEMENT_ORDER)
-                    || key.starts_with(DELETE_FROM_LIST)
-            };
+            let directive = |key: &str| key == RETAIN_KEYS || key.starts_with(ELEMENT_ORDER) || key.starts_with(DELETE_FROM_LIST);
             let kept = fields.into_iter().filter(|(key, _)| !directive(key));
-            Some(Value::Object(
-                kept.filter_map(|(key, value)| Some((key, without_directives(value)?)))
-                    .collect(),
-            ))
+            Some(Value::Object(kept.filter_map(|(key, value)| Some((key, without_directives(value)?))).collect()))
         }
         Value::Array(items) => {
-            let only_directive = |item: &Value| {
-                item.as_object()
-                    .is_some_and(|fields| fields.len() == 1 && fields.contains_key(DIRECTIVE))
-            };
+            let only_directive = |item: &Value| item.as_object().is_some_and(|fields| fields.len() == 1 && fields.contains_key(DIRECTIVE));
             let kept = items.into_iter().filter(|item| !only_directive(item));
             Some(Value::Array(kept.filter_map(without_directives).collect()))
         }

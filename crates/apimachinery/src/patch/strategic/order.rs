@@ -2,23 +2,12 @@
 
 use serde_json::Value;
 
-use super::{
-    DIRECTIVE, ELEMENT_ORDER, Error, Fields, directive_target, failed, go, list, malformed, rules,
-    without_directives,
-};
+use super::{DIRECTIVE, ELEMENT_ORDER, Error, Fields, directive_target, failed, go, list, malformed, rules, without_directives};
 use crate::schema::Schema;
 
 /// Carries out `$setElementOrder/NAME` members, merging the lists they speak of on the way.
-pub(super) fn enforce(
-    original: &mut Fields,
-    patch: &mut Fields,
-    schema: Option<&Schema>,
-) -> Result<(), Error> {
-    let directives: Vec<String> = patch
-        .keys()
-        .filter(|key| key.starts_with(ELEMENT_ORDER))
-        .cloned()
-        .collect();
+pub(super) fn enforce(original: &mut Fields, patch: &mut Fields, schema: Option<&Schema>) -> Result<(), Error> {
+    let directives: Vec<String> = patch.keys().filter(|key| key.starts_with(ELEMENT_ORDER)).cloned().collect();
     for directive in directives {
         let Some(order) = patch.remove(&directive) else {
             continue;
@@ -32,11 +21,7 @@ pub(super) fn enforce(
         let before = take_list(original, name)?;
         let change = take_list(patch, name)?;
         let (rules, inner) = rules(schema, name);
-        check(
-            change.as_deref().unwrap_or_default(),
-            &order,
-            &rules.merge_key,
-        )?;
+        check(change.as_deref().unwrap_or_default(), &order, &rules.merge_key)?;
         let merged = match (before.clone(), change) {
             (None, None) => continue,
             (Some(before), None) => before,
@@ -50,12 +35,7 @@ pub(super) fn enforce(
             }
             (Some(_), Some(change)) => change,
         };
-        let merged = normalize(
-            merged,
-            &order,
-            &before.unwrap_or_default(),
-            &rules.merge_key,
-        );
+        let merged = normalize(merged, &order, &before.unwrap_or_default(), &rules.merge_key);
         original.insert(name.to_owned(), Value::Array(merged));
     }
     Ok(())
@@ -65,10 +45,7 @@ fn take_list(fields: &mut Fields, name: &str) -> Result<Option<Vec<Value>>, Erro
     match fields.remove(name) {
         None => Ok(None),
         Some(Value::Array(items)) => Ok(Some(items)),
-        Some(other) => Err(failed(format!(
-            "expected a list at {name}, but received {}",
-            go::print(&other)
-        ))),
+        Some(other) => Err(failed(format!("expected a list at {name}, but received {}", go::print(&other)))),
     }
 }
 
@@ -82,20 +59,14 @@ fn check(patch: &[Value], order: &[Value], key: &str) -> Result<(), Error> {
         if !named.any(|other| same(item, other, key)) {
             let print = |items: &[Value]| go::print(&Value::Array(items.to_vec()));
             let (patch, order) = (print(patch), print(order));
-            return Err(failed(format!(
-                "The order in patch list:\n{patch}\n doesn't match {ELEMENT_ORDER} list:\n{order}\n"
-            )));
+            return Err(failed(format!("The order in patch list:\n{patch}\n doesn't match {ELEMENT_ORDER} list:\n{order}\n")));
         }
     }
     Ok(())
 }
 
 fn same(a: &Value, b: &Value, key: &str) -> bool {
-    if key.is_empty() {
-        a == b
-    } else {
-        a.get(key).is_some() && a.get(key) == b.get(key)
-    }
+    if key.is_empty() { a == b } else { a.get(key).is_some() && a.get(key) == b.get(key) }
 }
 
 fn place(list: &[Value], item: &Value, key: &str) -> Option<usize> {
@@ -103,15 +74,8 @@ fn place(list: &[Value], item: &Value, key: &str) -> Option<usize> {
 }
 
 /// Sorts the items named by `order` that way, and threads the others between them by their place in `before`.
-pub(super) fn normalize(
-    merged: Vec<Value>,
-    order: &[Value],
-    before: &[Value],
-    key: &str,
-) -> Vec<Value> {
-    let (mut named, mut others): (Vec<Value>, Vec<Value>) = merged
-        .into_iter()
-        .partition(|item| place(order, item, key).is_some());
+pub(super) fn normalize(merged: Vec<Value>, order: &[Value], before: &[Value], key: &str) -> Vec<Value> {
+    let (mut named, mut others): (Vec<Value>, Vec<Value>) = merged.into_iter().partition(|item| place(order, item, key).is_some());
     named.sort_by_key(|item| place(order, item, key));
     others.sort_by_key(|item| place(before, item, key).unwrap_or(usize::MAX));
     thread(others, named, before, key)

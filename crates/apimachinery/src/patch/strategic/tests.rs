@@ -15,18 +15,12 @@ fn containers(patch: Value) -> Value {
 }
 
 fn names(list: &Value) -> Vec<&str> {
-    list.as_array()
-        .unwrap()
-        .iter()
-        .filter_map(|item| item["name"].as_str())
-        .collect()
+    list.as_array().unwrap().iter().filter_map(|item| item["name"].as_str()).collect()
 }
 
 #[test]
 fn items_merge_by_key_and_new_ones_come_where_the_patch_has_them() {
-    let merged = containers(
-        json!({"containers": [{"name": "n", "image": "i:3"}, {"name": "c", "image": "i:9"}]}),
-    );
+    let merged = containers(json!({"containers": [{"name": "n", "image": "i:3"}, {"name": "c", "image": "i:9"}]}));
     assert_eq!(names(&merged), ["n", "c", "e"]);
     assert_eq!(merged[1]["image"], "i:9");
     assert_eq!(merged[1]["args"], json!(["a"]));
@@ -34,13 +28,8 @@ fn items_merge_by_key_and_new_ones_come_where_the_patch_has_them() {
 
 #[test]
 fn nested_lists_merge_and_null_removes() {
-    let merged = containers(
-        json!({"containers": [{"name": "c", "env": [{"name": "B", "value": null}, {"name": "C", "value": "3"}]}]}),
-    );
-    assert_eq!(
-        merged[0]["env"],
-        json!([{"name": "A", "value": "1"}, {"name": "B"}, {"name": "C", "value": "3"}])
-    );
+    let merged = containers(json!({"containers": [{"name": "c", "env": [{"name": "B", "value": null}, {"name": "C", "value": "3"}]}]}));
+    assert_eq!(merged[0]["env"], json!([{"name": "A", "value": "1"}, {"name": "B"}, {"name": "C", "value": "3"}]));
 }
 
 #[test]
@@ -51,12 +40,7 @@ fn atomic_lists_are_replaced() {
 
 #[test]
 fn delete_directive_removes_one_item() {
-    assert_eq!(
-        names(&containers(
-            json!({"containers": [{"$patch": "delete", "name": "c"}]})
-        )),
-        ["e"]
-    );
+    assert_eq!(names(&containers(json!({"containers": [{"$patch": "delete", "name": "c"}]}))), ["e"]);
 }
 
 #[test]
@@ -64,11 +48,7 @@ fn replace_directive_replaces_lists_and_maps() {
     let merged = containers(json!({"containers": [{"name": "z"}, {"$patch": "replace"}]}));
     assert_eq!(merged, json!([{"name": "z"}]));
     let doc = json!({"metadata": {"labels": {"a": "b"}}});
-    let replaced = patched(
-        doc,
-        json!({"metadata": {"labels": {"$patch": "replace", "q": "r"}}}),
-    )
-    .unwrap();
+    let replaced = patched(doc, json!({"metadata": {"labels": {"$patch": "replace", "q": "r"}}})).unwrap();
     assert_eq!(replaced["metadata"]["labels"], json!({"q": "r"}));
 }
 
@@ -83,22 +63,13 @@ fn delete_directive_empties_a_map() {
 fn retain_keys_drops_the_rest() {
     let doc = json!({"spec": {"strategy": {"type": "RollingUpdate", "rolling": {"x": "1"}}}});
     let patch = json!({"spec": {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}});
-    assert_eq!(
-        patched(doc, patch).unwrap()["spec"]["strategy"],
-        json!({"type": "Recreate"})
-    );
+    assert_eq!(patched(doc, patch).unwrap()["spec"]["strategy"], json!({"type": "Recreate"}));
 }
 
 #[test]
 fn retain_keys_must_name_what_the_patch_sets() {
-    for patch in [
-        json!({"spec": {"$retainKeys": "x"}}),
-        json!({"spec": {"$retainKeys": ["a"], "b": 1}}),
-    ] {
-        assert_eq!(
-            patched(json!({"spec": {}}), patch).unwrap_err(),
-            Error::Malformed("invalid patch format of retainKeys".into())
-        );
+    for patch in [json!({"spec": {"$retainKeys": "x"}}), json!({"spec": {"$retainKeys": ["a"], "b": 1}})] {
+        assert_eq!(patched(json!({"spec": {}}), patch).unwrap_err(), Error::Malformed("invalid patch format of retainKeys".into()));
     }
 }
 
@@ -106,9 +77,7 @@ fn retain_keys_must_name_what_the_patch_sets() {
 fn element_order_orders_merged_and_untouched_items() {
     let merged = containers(json!({"$setElementOrder/containers": [{"name": "e"}, {"name": "c"}]}));
     assert_eq!(names(&merged), ["e", "c"]);
-    let merged = containers(
-        json!({"$setElementOrder/containers": [{"name": "n"}, {"name": "c"}], "containers": [{"name": "n"}]}),
-    );
+    let merged = containers(json!({"$setElementOrder/containers": [{"name": "n"}, {"name": "c"}], "containers": [{"name": "n"}]}));
     assert_eq!(names(&merged), ["n", "c", "e"]);
 }
 
@@ -123,30 +92,17 @@ fn element_order_must_name_the_items_of_the_patch() {
 #[test]
 fn scalars_merge_as_sets_and_can_be_deleted_from() {
     let doc = json!({"metadata": {"finalizers": ["a/x", "a/y"]}});
-    let added = patched(
-        doc.clone(),
-        json!({"metadata": {"finalizers": ["a/y", "a/z"]}}),
-    )
-    .unwrap();
-    assert_eq!(
-        added["metadata"]["finalizers"],
-        json!(["a/x", "a/y", "a/z"])
-    );
+    let added = patched(doc.clone(), json!({"metadata": {"finalizers": ["a/y", "a/z"]}})).unwrap();
+    assert_eq!(added["metadata"]["finalizers"], json!(["a/x", "a/y", "a/z"]));
     let patch = json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["a/x"], "$setElementOrder/finalizers": ["a/y"]}});
-    assert_eq!(
-        patched(doc, patch).unwrap()["metadata"]["finalizers"],
-        json!(["a/y"])
-    );
+    assert_eq!(patched(doc, patch).unwrap()["metadata"]["finalizers"], json!(["a/y"]));
 }
 
 #[test]
 fn directives_in_new_values_are_not_kept() {
     let patch = json!({"spec": {"containers": [{"name": "a"}, {"$patch": "delete", "name": "b"}], "strategy": {"$retainKeys": ["type"], "type": "x"}}});
     let merged = patched(json!({}), patch).unwrap();
-    assert_eq!(
-        merged["spec"],
-        json!({"containers": [{"name": "a"}], "strategy": {"type": "x"}})
-    );
+    assert_eq!(merged["spec"], json!({"containers": [{"name": "a"}], "strategy": {"type": "x"}}));
 }
 
 #[test]
@@ -159,27 +115,11 @@ fn values_of_another_type_replace() {
 fn what_cannot_be_done_is_told_in_upstreams_words() {
     let error = |patch| {
         let doc = json!({"spec": {"containers": [{"name": "c"}]}});
-        patched(doc, json!({"spec": patch}))
-            .unwrap_err()
-            .to_string()
+        patched(doc, json!({"spec": patch})).unwrap_err().to_string()
     };
-    assert_eq!(
-        error(json!({"$patch": "frobnicate"})),
-        "unknown patch type: frobnicate in map: map[$patch:frobnicate]"
-    );
-    assert_eq!(
-        error(json!({"containers": [{"$patch": "merge", "name": "e"}]})),
-        "merging lists cannot yet be specified in the patch"
-    );
-    assert_eq!(
-        error(json!({"containers": [{"image": "i"}]})),
-        "map: map[image:i] does not contain declared merge key: name"
-    );
-    let malformed = apply(&json!({}), b"[]", &sample::pod())
-        .unwrap_err()
-        .to_string();
-    assert_eq!(
-        malformed,
-        "json: cannot unmarshal array into Go value of type map[string]interface {}"
-    );
+    assert_eq!(error(json!({"$patch": "frobnicate"})), "unknown patch type: frobnicate in map: map[$patch:frobnicate]");
+    assert_eq!(error(json!({"containers": [{"$patch": "merge", "name": "e"}]})), "merging lists cannot yet be specified in the patch");
+    assert_eq!(error(json!({"containers": [{"image": "i"}]})), "map: map[image:i] does not contain declared merge key: name");
+    let malformed = apply(&json!({}), b"[]", &sample::pod()).unwrap_err().to_string();
+    assert_eq!(malformed, "json: cannot unmarshal array into Go value of type map[string]interface {}");
 }

@@ -24,12 +24,8 @@ pub(super) fn fits(format: &str, text: &str) -> bool {
         "uuid5" => uuid(text, Some('5')),
         "mac" => mac(text),
         "hostname" => crate::names::is_dns1123_subdomain(&text.to_ascii_lowercase()).is_empty(),
-        "email" => text.split_once('@').is_some_and(|(user, host)| {
-            !user.is_empty() && !host.is_empty() && !text.contains(' ')
-        }),
-        "uri" => text
-            .split_once(':')
-            .is_some_and(|(scheme, rest)| !scheme.is_empty() && !rest.is_empty()),
+        "email" => text.split_once('@').is_some_and(|(user, host)| !user.is_empty() && !host.is_empty() && !text.contains(' ')),
+        "uri" => text.split_once(':').is_some_and(|(scheme, rest)| !scheme.is_empty() && !rest.is_empty()),
         _ => true,
     }
 }
@@ -37,12 +33,8 @@ pub(super) fn fits(format: &str, text: &str) -> bool {
 /// Whether a number fits the format's range.
 pub(super) fn fits_integer(format: &str, value: &Value) -> bool {
     match format {
-        "int32" => value
-            .as_i64()
-            .is_none_or(|number| i32::try_from(number).is_ok()),
-        "uint32" => value
-            .as_i64()
-            .is_none_or(|number| u32::try_from(number).is_ok()),
+        "int32" => value.as_i64().is_none_or(|number| i32::try_from(number).is_ok()),
+        "uint32" => value.as_i64().is_none_or(|number| u32::try_from(number).is_ok()),
         _ => true,
     }
 }
@@ -58,10 +50,7 @@ fn uuid(text: &str, version: Option<char>) -> bool {
 
 fn mac(text: &str) -> bool {
     let parts: Vec<&str> = text.split([':', '-']).collect();
-    matches!(parts.len(), 6 | 8 | 20)
-        && parts
-            .iter()
-            .all(|part| part.len() == 2 && part.bytes().all(|c| c.is_ascii_hexdigit()))
+    matches!(parts.len(), 6 | 8 | 20) && parts.iter().all(|part| part.len() == 2 && part.bytes().all(|c| c.is_ascii_hexdigit()))
 }
 
 #[cfg(test)]

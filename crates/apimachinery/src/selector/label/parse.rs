@@ -87,12 +87,7 @@ struct Parser<'a> {
 }
 
 pub(super) fn requirements(text: &str) -> Result<Vec<Requirement>, ParseError> {
-    Parser {
-        tokens: scan(text),
-        at: 0,
-    }
-    .requirements()
-    .map_err(ParseError)
+    Parser { tokens: scan(text), at: 0 }.requirements().map_err(ParseError)
 }
 
 type Parsed<T> = Result<T, String>;
@@ -114,11 +109,7 @@ impl<'a> Parser<'a> {
     }
 
     fn next_operator(&mut self) -> (Token, &'a str) {
-        let token = self
-            .tokens
-            .get(self.at)
-            .copied()
-            .unwrap_or((Token::End, ""));
+        let token = self.tokens.get(self.at).copied().unwrap_or((Token::End, ""));
         self.at += 1;
         token
     }
@@ -128,9 +119,7 @@ impl<'a> Parser<'a> {
         loop {
             match self.peek() {
                 (Token::Identifier | Token::Not, _) => {
-                    let requirement = self
-                        .requirement()
-                        .map_err(|error| format!("unable to parse requirement: {error}"))?;
+                    let requirement = self.requirement().map_err(|error| format!("unable to parse requirement: {error}"))?;
                     requirements.push(requirement);
                     if !self.more()? {
                         return Ok(requirements);
@@ -138,9 +127,7 @@ impl<'a> Parser<'a> {
                 }
                 (Token::End, _) => return Ok(requirements),
                 (_, literal) => {
-                    return Err(format!(
-                        "found '{literal}', expected: !, identifier, or 'end of string'"
-                    ));
+                    return Err(format!("found '{literal}', expected: !, identifier, or 'end of string'"));
                 }
             }
         }
@@ -153,9 +140,7 @@ impl<'a> Parser<'a> {
                 (Token::Identifier | Token::Not, _) => Ok(true),
                 (_, literal) => Err(format!("found '{literal}', expected: identifier after ','")),
             },
-            (_, literal) => Err(format!(
-                "found '{literal}', expected: ',' or 'end of string'"
-            )),
+            (_, literal) => Err(format!("found '{literal}', expected: ',' or 'end of string'")),
         }
     }
 
@@ -180,11 +165,7 @@ impl<'a> Parser<'a> {
             return build(key, Operator::Exists, BTreeSet::new());
         }
         let operator = self.operator()?;
-        let values = if matches!(operator, Operator::In | Operator::NotIn) {
-            self.values()?
-        } else {
-            self.exact_value()?
-        };
+        let values = if matches!(operator, Operator::In | Operator::NotIn) { self.values()? } else { self.exact_value()? };
         build(key, operator, values)
     }
 
@@ -198,9 +179,7 @@ impl<'a> Parser<'a> {
             (Token::Greater, _) => Operator::GreaterThan,
             (Token::Less, _) => Operator::LessThan,
             (_, literal) => {
-                return Err(format!(
-                    "found '{literal}', expected: in, notin, =, ==, !=, gt, lt"
-                ));
+                return Err(format!("found '{literal}', expected: in, notin, =, ==, !=, gt, lt"));
             }
         })
     }
@@ -223,9 +202,7 @@ impl<'a> Parser<'a> {
                 self.next();
                 Ok(BTreeSet::from([String::new()]))
             }
-            (_, literal) => Err(format!(
-                "found '{literal}', expected: ',', ')' or identifier"
-            )),
+            (_, literal) => Err(format!("found '{literal}', expected: ',', ')' or identifier")),
         }
     }
 

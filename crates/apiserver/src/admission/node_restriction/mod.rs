@@ -69,7 +69,9 @@ impl NodeRestriction {
                 }
                 Err(refuse(format!("node {node:?} can only delete pods with spec.nodeName set to itself")))
             }
-            operation => Err(refuse(format!("unexpected operation {:?}, node {node:?} can only create and delete mirror pods", operation.as_str()))),
+            operation => {
+                Err(refuse(format!("unexpected operation {:?}, node {node:?} can only create and delete mirror pods", operation.as_str())))
+            }
         }
     }
 
@@ -197,7 +199,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_node_asks_for_bound_tokens_only() {
-        let question = |spec: Value| attributes("", "serviceaccounts/token", Operation::Create, "n", "s", Some(json!({"spec": spec})), None);
+        let question =
+            |spec: Value| attributes("", "serviceaccounts/token", Operation::Create, "n", "s", Some(json!({"spec": spec})), None);
         let text = r#"serviceaccounts "s" is forbidden: node requested token not bound to a pod"#;
         assert_eq!(refusal("a", question(json!({}))).await, text);
         let unidentified = json!({"boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": "p"}});
@@ -206,7 +209,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_node_keeps_its_own_lease() {
-        let question = |namespace: &str, name: &str| attributes("coordination.k8s.io", "leases", Operation::Create, namespace, name, Some(json!({})), None);
+        let question = |namespace: &str, name: &str| {
+            attributes("coordination.k8s.io", "leases", Operation::Create, namespace, name, Some(json!({})), None)
+        };
         assert_eq!(refusal("a", question("kube-node-lease", "a")).await, "");
         assert_ne!(refusal("a", question("kube-node-lease", "b")).await, "");
         assert_ne!(refusal("a", question("default", "a")).await, "");

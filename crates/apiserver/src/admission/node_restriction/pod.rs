@@ -84,7 +84,9 @@ pub(super) fn status(node: &str, attributes: &Attributes) -> Verdict {
     if new.labels() != old.labels() {
         return Err(format!("node {node:?} cannot update labels through pod status"));
     }
-    for (field, what) in [("resourceClaimStatuses", "resource claim statuses"), ("extendedResourceClaimStatus", "extended resource claim status")] {
+    for (field, what) in
+        [("resourceClaimStatuses", "resource claim statuses"), ("extendedResourceClaimStatus", "extended resource claim status")]
+    {
         let pointer = format!("/status/{field}");
         if new.pointer(&pointer) != old.pointer(&pointer) {
             return Err(format!("node {node:?} cannot update {what}"));
@@ -104,11 +106,14 @@ pub(super) fn token(node: &str, request: &Object, existing: &Object) -> Verdict 
     if existing.str_at("/spec/nodeName") != node {
         return Err("node requested token bound to a pod scheduled on a different node".to_owned());
     }
-    let audiences: Vec<&str> = request.pointer("/spec/audiences").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
+    let audiences: Vec<&str> =
+        request.pointer("/spec/audiences").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
     match audiences.as_slice() {
         [] | [""] => Ok(()),
         [audience] if projects(existing, audience) => Ok(()),
-        [audience] => Err(format!("audience {audience:?} not found in pod spec volume, node {node:?} not authorized to request-serviceaccounts-token-audience this audience")),
+        [audience] => Err(format!(
+            "audience {audience:?} not found in pod spec volume, node {node:?} not authorized to request-serviceaccounts-token-audience this audience"
+        )),
         _ => Err("node may only request 0 or 1 audiences".to_owned()),
     }
 }
@@ -151,7 +156,10 @@ mod tests {
         let update = |new, old| status("a", &attributes("", "pods/status", Operation::Update, "n", "p", new, old));
         assert_eq!(update(pod("a", json!({})), pod("a", json!({}))), Ok(()));
         assert!(update(pod("b", json!({})), pod("b", json!({}))).is_err());
-        assert_eq!(update(pod("a", json!({"x": "y"})), pod("a", json!({}))), Err(r#"node "a" cannot update labels through pod status"#.to_owned()));
+        assert_eq!(
+            update(pod("a", json!({"x": "y"})), pod("a", json!({}))),
+            Err(r#"node "a" cannot update labels through pod status"#.to_owned())
+        );
     }
 
     #[test]

@@ -98,7 +98,8 @@ impl PublicKey {
         match info.parsed().map_err(|error| error.to_string())? {
             Parsed::RSA(rsa) => {
                 let trimmed = |bytes: &'_ [u8]| encode(&bytes[bytes.iter().take_while(|byte| **byte == 0).count()..]);
-                let jwk = json!({"use": "sig", "kty": "RSA", "kid": id, "alg": "RS256", "n": trimmed(rsa.modulus), "e": trimmed(rsa.exponent)});
+                let jwk =
+                    json!({"use": "sig", "kty": "RSA", "kid": id, "alg": "RS256", "n": trimmed(rsa.modulus), "e": trimmed(rsa.exponent)});
                 Ok(Self { id, algorithm: Algorithm::RS256, key: DecodingKey::from_rsa_der(bits), jwk })
             }
             Parsed::EC(point) => {

@@ -129,7 +129,14 @@ impl Verifier {
         Ok(())
     }
 
-    async fn check_reference(&self, resource: &str, kind: &str, namespace: &str, reference: &Option<Reference>, now: i64) -> Result<(), Error> {
+    async fn check_reference(
+        &self,
+        resource: &str,
+        kind: &str,
+        namespace: &str,
+        reference: &Option<Reference>,
+        now: i64,
+    ) -> Result<(), Error> {
         let Some(reference) = reference else { return Ok(()) };
         let found = self.find(resource, namespace, reference).await?.filter(|object| !gone(object, now));
         let found = found.ok_or_else(|| "service account token has been invalidated".to_owned())?;

@@ -109,7 +109,9 @@ impl State {
     fn add_volume(&mut self, volume: &Object) {
         let claim = Key::new(volume.str_at("/spec/claimRef/namespace"), volume.str_at("/spec/claimRef/name"));
         let drivers = volume.pointer("/spec").and_then(Value::as_object).into_iter().flat_map(|spec| spec.values());
-        let references = drivers.flat_map(|driver| ["secretRef", "nodePublishSecretRef", "nodeStageSecretRef", "nodeExpandSecretRef"].map(|field| driver.get(field)));
+        let references = drivers.flat_map(|driver| {
+            ["secretRef", "nodePublishSecretRef", "nodeStageSecretRef", "nodeExpandSecretRef"].map(|field| driver.get(field))
+        });
         let secret = |reference: &Value| {
             let text = |field| reference.get(field).and_then(Value::as_str);
             Some(Key::new(text("namespace").unwrap_or(&claim.namespace), text("name")?))

@@ -127,7 +127,9 @@ fn own_node(node: &str, info: &RequestInfo) -> Verdict {
     match (info.subresource.as_str(), info.verb) {
         ("", "create" | "update" | "patch") | ("status", "update" | "patch") => Ok(()),
         ("", "get" | "list" | "watch") if info.name == node => Ok(()),
-        ("", "get" | "list" | "watch") if info.name.is_empty() => Err(format!("node '{node}' cannot read all nodes, only its own Node object")),
+        ("", "get" | "list" | "watch") if info.name.is_empty() => {
+            Err(format!("node '{node}' cannot read all nodes, only its own Node object"))
+        }
         ("", "get" | "list" | "watch") => Err(format!("node '{node}' cannot read '{}', only its own Node object", info.name)),
         _ => Err(String::new()),
     }
@@ -152,8 +154,11 @@ fn slices(node: &str, info: &RequestInfo) -> Verdict {
     match info.verb {
         "get" | "create" | "update" | "patch" | "delete" => Ok(()),
         "list" | "watch" | "deletecollection" if selects_node(&info.field_selector, node) => Ok(()),
-        "list" | "watch" | "deletecollection" => Err("can only list/watch/deletecollection resourceslices with nodeName field selector".to_owned()),
-        _ => Err("only the following verbs are allowed for a ResourceSlice: [get create update patch delete list watch deletecollection]".to_owned()),
+        "list" | "watch" | "deletecollection" => {
+            Err("can only list/watch/deletecollection resourceslices with nodeName field selector".to_owned())
+        }
+        _ => Err("only the following verbs are allowed for a ResourceSlice: [get create update patch delete list watch deletecollection]"
+            .to_owned()),
     }
 }
 

@@ -49,7 +49,12 @@ fn break_down(rule: &PolicyRule) -> Vec<Single> {
         for resource in rule.resources.iter().flatten() {
             for verb in &rule.verbs {
                 for name in &names {
-                    singles.push(Single::Resource { verb: verb.clone(), group: group.clone(), resource: resource.clone(), name: name.clone() });
+                    singles.push(Single::Resource {
+                        verb: verb.clone(),
+                        group: group.clone(),
+                        resource: resource.clone(),
+                        name: name.clone(),
+                    });
                 }
             }
         }
@@ -108,7 +113,9 @@ fn text(key: &Single, verbs: &[String]) -> String {
     let verbs = quoted(verbs);
     match key {
         Single::Path { path, .. } => format!("{{NonResourceURLs:[{path:?}], Verbs:{verbs}}}"),
-        Single::Resource { group, resource, name: None, .. } => format!("{{APIGroups:[{group:?}], Resources:[{resource:?}], Verbs:{verbs}}}"),
+        Single::Resource { group, resource, name: None, .. } => {
+            format!("{{APIGroups:[{group:?}], Resources:[{resource:?}], Verbs:{verbs}}}")
+        }
         Single::Resource { group, resource, name: Some(name), .. } => {
             format!("{{APIGroups:[{group:?}], Resources:[{resource:?}], ResourceNames:[{name:?}], Verbs:{verbs}}}")
         }
@@ -141,7 +148,10 @@ mod tests {
         let wanted = rule(&[""], &["configmaps", "secrets"], &["get", "watch"]);
         assert_eq!(
             missing(&held, &wanted),
-            [r#"{APIGroups:[""], Resources:["configmaps"], Verbs:["watch"]}"#, r#"{APIGroups:[""], Resources:["secrets"], Verbs:["get" "watch"]}"#]
+            [
+                r#"{APIGroups:[""], Resources:["configmaps"], Verbs:["watch"]}"#,
+                r#"{APIGroups:[""], Resources:["secrets"], Verbs:["get" "watch"]}"#
+            ]
         );
     }
 

@@ -91,7 +91,9 @@ impl Rbac {
     pub(crate) fn rules_of(&self, role: &RoleRef, namespace: &str) -> Result<Vec<PolicyRule>, String> {
         let missing = |kind: &str| format!("{kind}.rbac.authorization.k8s.io {:?} not found", role.name);
         match role.kind.as_str() {
-            "Role" => self.roles.get(namespace, &role.name).map(|role| role.rules.clone().unwrap_or_default()).ok_or_else(|| missing("role")),
+            "Role" => {
+                self.roles.get(namespace, &role.name).map(|role| role.rules.clone().unwrap_or_default()).ok_or_else(|| missing("role"))
+            }
             "ClusterRole" => {
                 let role = self.cluster_roles.get("", &role.name).ok_or_else(|| missing("clusterrole"))?;
                 Ok(role.rules.clone().unwrap_or_default())
@@ -193,11 +195,14 @@ mod tests {
         rbac.roles.upsert(object(json!({"metadata": {"name": "r", "namespace": "n"}, "rules": rules(json!(["pods"]), json!(["get"]))})));
         rbac.cluster_roles.upsert(object(json!({"metadata": {"name": "nodes"}, "rules": rules(json!(["nodes"]), json!(["list"]))})));
         let role = |kind: &str, name: &str| json!({"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name});
-        let bind = |name: &str, role: Value, subjects: Value| object(json!({"metadata": {"name": name, "namespace": "n"}, "roleRef": role, "subjects": subjects}));
+        let bind = |name: &str, role: Value, subjects: Value| {
+            object(json!({"metadata": {"name": name, "namespace": "n"}, "roleRef": role, "subjects": subjects}))
+        };
         rbac.role_bindings.upsert(bind("b", role("Role", "r"), json!([{"kind": "User", "name": "alice"}])));
         rbac.role_bindings.upsert(bind("c", role("ClusterRole", "gone"), json!([{"kind": "User", "name": "bob"}])));
         rbac.role_bindings.upsert(bind("d", role("Role", "r"), json!([{"kind": "ServiceAccount", "name": "s"}])));
-        let everybody = json!({"metadata": {"name": "e"}, "roleRef": role("ClusterRole", "nodes"), "subjects": [{"kind": "Group", "name": "crew"}]});
+        let everybody =
+            json!({"metadata": {"name": "e"}, "roleRef": role("ClusterRole", "nodes"), "subjects": [{"kind": "Group", "name": "crew"}]});
         rbac.cluster_role_bindings.upsert(object(everybody));
         rbac
     }

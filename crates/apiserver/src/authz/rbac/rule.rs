@@ -24,7 +24,9 @@ fn resource_matches(pattern: &str, info: &RequestInfo) -> bool {
     }
     match pattern.split_once('/') {
         None => info.subresource.is_empty() && pattern == info.resource,
-        Some((resource, subresource)) => !info.subresource.is_empty() && subresource == info.subresource && (resource == "*" || resource == info.resource),
+        Some((resource, subresource)) => {
+            !info.subresource.is_empty() && subresource == info.subresource && (resource == "*" || resource == info.resource)
+        }
     }
 }
 

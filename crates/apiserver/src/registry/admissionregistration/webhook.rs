@@ -1,6 +1,10 @@
 //! Webhook configurations.
 
-use apimachinery::{Object, field::{Error, ErrorList}, names};
+use apimachinery::{
+    Object,
+    field::{Error, ErrorList},
+    names,
+};
 use serde_json::json;
 
 use crate::registry::{
@@ -171,11 +175,23 @@ mod tests {
     #[test]
     fn names_clients_and_timeouts_are_checked() {
         assert!(complaints(json!({})).is_empty());
-        assert_eq!(complaints(json!({"name": "short"})),
-            [r#"webhooks[0].name: Invalid value: "short": should be a domain with at least three segments separated by dots"#]);
-        assert_eq!(complaints(json!({"clientConfig": {}})), ["webhooks[0].clientConfig: Required value: exactly one of url or service is required"]);
-        assert_eq!(complaints(json!({"clientConfig": {"url": "http://h"}})),
-            [r#"webhooks[0].clientConfig.url: Invalid value: "http": 'https' is the only allowed URL scheme; desired format: https://host[/path]"#]);
-        assert_eq!(complaints(json!({"timeoutSeconds": 31})), ["webhooks[0].timeoutSeconds: Invalid value: 31: the timeout value must be between 1 and 30 seconds"]);
+        assert_eq!(
+            complaints(json!({"name": "short"})),
+            [r#"webhooks[0].name: Invalid value: "short": should be a domain with at least three segments separated by dots"#]
+        );
+        assert_eq!(
+            complaints(json!({"clientConfig": {}})),
+            ["webhooks[0].clientConfig: Required value: exactly one of url or service is required"]
+        );
+        assert_eq!(
+            complaints(json!({"clientConfig": {"url": "http://h"}})),
+            [
+                r#"webhooks[0].clientConfig.url: Invalid value: "http": 'https' is the only allowed URL scheme; desired format: https://host[/path]"#
+            ]
+        );
+        assert_eq!(
+            complaints(json!({"timeoutSeconds": 31})),
+            ["webhooks[0].timeoutSeconds: Invalid value: 31: the timeout value must be between 1 and 30 seconds"]
+        );
     }
 }

@@ -5,6 +5,10 @@ use super::{Resource, cluster};
 /// One line per resource.
 pub(crate) fn table() -> Vec<Resource> {
     vec![
-        cluster("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions").short(&["crd", "crds"]).category("api-extensions").stored_under("apiextensions.k8s.io/customresourcedefinitions").status(),
+        cluster("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions")
+            .short(&["crd", "crds"])
+            .category("api-extensions")
+            .stored_under("apiextensions.k8s.io/customresourcedefinitions")
+            .status(),
     ]
 }

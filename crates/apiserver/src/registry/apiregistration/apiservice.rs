@@ -1,6 +1,9 @@
 //! API services.
 
-use apimachinery::{Object, field::{Error, ErrorList, Path}};
+use apimachinery::{
+    Object,
+    field::{Error, ErrorList, Path},
+};
 use serde_json::{Value, json};
 
 use crate::registry::{
@@ -64,7 +67,10 @@ mod tests {
 
     #[test]
     fn the_name_is_version_and_group() {
-        let obj = Object::from_value(json!({"metadata": {"name": "x"}, "spec": {"group": "g", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1}})).unwrap();
+        let obj = Object::from_value(
+            json!({"metadata": {"name": "x"}, "spec": {"group": "g", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1}}),
+        )
+        .unwrap();
         assert_eq!(validate(&obj)[0].to_string(), r#"metadata.name: Invalid value: "x": must be `spec.version+"."+spec.group`: "v1.g""#);
         assert_eq!((service(&obj), available(&obj)), (json!("Local"), json!("Unknown")));
     }

@@ -153,7 +153,10 @@ mod tests {
     #[test]
     fn a_daemon_set_rolls_with_one_unavailable() {
         let obj = set("img");
-        assert_eq!(obj.0["spec"]["updateStrategy"], json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}));
+        assert_eq!(
+            obj.0["spec"]["updateStrategy"],
+            json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}})
+        );
         assert!(DaemonSet.validate(&RequestContext::for_tests(), &obj).is_empty());
     }
 

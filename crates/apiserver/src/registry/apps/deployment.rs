@@ -75,8 +75,15 @@ impl Strategy for Deployment {
     fn validate_status_update(&self, _ctx: &RequestContext, obj: &Object, old: &Object) -> ErrorList {
         let mut errs = ErrorList::new();
         let status = At::field(obj, "status");
-        let counts = ["observedGeneration", "replicas", "updatedReplicas", "readyReplicas", "availableReplicas",
-            "unavailableReplicas", "collisionCount"];
+        let counts = [
+            "observedGeneration",
+            "replicas",
+            "updatedReplicas",
+            "readyReplicas",
+            "availableReplicas",
+            "unavailableReplicas",
+            "collisionCount",
+        ];
         workload::status_counts(&status, &counts, &mut errs);
         for field in ["updatedReplicas", "readyReplicas", "availableReplicas"] {
             workload::no_more_than(&status, field, "replicas", &mut errs);
@@ -164,7 +171,10 @@ mod tests {
     fn a_minimal_deployment_gets_replicas_strategy_and_limits() {
         let obj = deployment(json!({}));
         let spec = &obj.0["spec"];
-        assert_eq!((&spec["replicas"], &spec["revisionHistoryLimit"], &spec["progressDeadlineSeconds"]), (&json!(1), &json!(10), &json!(600)));
+        assert_eq!(
+            (&spec["replicas"], &spec["revisionHistoryLimit"], &spec["progressDeadlineSeconds"]),
+            (&json!(1), &json!(10), &json!(600))
+        );
         assert_eq!(spec["strategy"], json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}));
         assert_eq!(spec["template"]["spec"]["restartPolicy"], "Always");
         assert_eq!(deployment(json!({"strategy": {"type": "Recreate"}})).0["spec"]["strategy"], json!({"type": "Recreate"}));
@@ -174,20 +184,39 @@ mod tests {
     fn each_rule_answers_with_upstreams_words() {
         let cases: [(Value, &[&str]); 8] = [
             (json!({}), &[]),
-            (json!({"replicas": -1, "revisionHistoryLimit": -1}), &[
-                "spec.replicas: Invalid value: -1: must be greater than or equal to 0",
-                "spec.revisionHistoryLimit: Invalid value: -1: must be greater than or equal to 0"]),
-            (json!({"strategy": {"type": "Recreate", "rollingUpdate": {}}}),
-                &["spec.strategy.rollingUpdate: Forbidden: may not be specified when strategy `type` is 'Recreate'"]),
-            (json!({"strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 0}}}),
-                &["spec.strategy.rollingUpdate.maxUnavailable: Invalid value: 0: may not be 0 when `maxSurge` is 0"]),
-            (json!({"strategy": {"rollingUpdate": {"maxSurge": "x%", "maxUnavailable": "120%"}}}), &[
-                r#"spec.strategy.rollingUpdate.maxSurge: Invalid value: "x%": a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"#,
-                r#"spec.strategy.rollingUpdate.maxUnavailable: Invalid value: "120%": must not be greater than 100%"#]),
-            (json!({"progressDeadlineSeconds": 10, "minReadySeconds": 10}),
-                &["spec.progressDeadlineSeconds: Invalid value: 10: must be greater than minReadySeconds"]),
-            (json!({"selector": null}), &["spec.selector: Required value",
-                r#"spec.template.metadata.labels: Invalid value: {"a":"b"}: `selector` does not match template `labels`"#]),
+            (
+                json!({"replicas": -1, "revisionHistoryLimit": -1}),
+                &[
+                    "spec.replicas: Invalid value: -1: must be greater than or equal to 0",
+                    "spec.revisionHistoryLimit: Invalid value: -1: must be greater than or equal to 0",
+                ],
+            ),
+            (
+                json!({"strategy": {"type": "Recreate", "rollingUpdate": {}}}),
+                &["spec.strategy.rollingUpdate: Forbidden: may not be specified when strategy `type` is 'Recreate'"],
+            ),
+            (
+                json!({"strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 0}}}),
+                &["spec.strategy.rollingUpdate.maxUnavailable: Invalid value: 0: may not be 0 when `maxSurge` is 0"],
+            ),
+            (
+                json!({"strategy": {"rollingUpdate": {"maxSurge": "x%", "maxUnavailable": "120%"}}}),
+                &[
+                    r#"spec.strategy.rollingUpdate.maxSurge: Invalid value: "x%": a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"#,
+                    r#"spec.strategy.rollingUpdate.maxUnavailable: Invalid value: "120%": must not be greater than 100%"#,
+                ],
+            ),
+            (
+                json!({"progressDeadlineSeconds": 10, "minReadySeconds": 10}),
+                &["spec.progressDeadlineSeconds: Invalid value: 10: must be greater than minReadySeconds"],
+            ),
+            (
+                json!({"selector": null}),
+                &[
+                    "spec.selector: Required value",
+                    r#"spec.template.metadata.labels: Invalid value: {"a":"b"}: `selector` does not match template `labels`"#,
+                ],
+            ),
             (json!({"selector": {}}), &["spec.selector: Invalid value: {}: empty selector is invalid for deployment"]),
         ];
         for (patch, expected) in cases {

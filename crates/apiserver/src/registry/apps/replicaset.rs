@@ -110,10 +110,13 @@ mod tests {
             errs.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
         let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "img"}]}});
-        assert_eq!(check(json!({"replicas": -2, "selector": {"matchLabels": {"z": "z"}}, "template": template})), [
-            "spec.replicas: Invalid value: -2: must be greater than or equal to 0",
-            r#"spec.template.metadata.labels: Invalid value: {"a":"b"}: `selector` does not match template `labels`"#,
-        ]);
+        assert_eq!(
+            check(json!({"replicas": -2, "selector": {"matchLabels": {"z": "z"}}, "template": template})),
+            [
+                "spec.replicas: Invalid value: -2: must be greater than or equal to 0",
+                r#"spec.template.metadata.labels: Invalid value: {"a":"b"}: `selector` does not match template `labels`"#,
+            ]
+        );
         assert!(check(json!({"selector": {"matchLabels": {"a": "b"}}, "template": template})).is_empty());
     }
 }

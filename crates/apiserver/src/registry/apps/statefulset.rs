@@ -1,6 +1,10 @@
 //! Stateful sets.
 
-use apimachinery::{Object, field::{Error, ErrorList}, names};
+use apimachinery::{
+    Object,
+    field::{Error, ErrorList},
+    names,
+};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -23,7 +27,12 @@ pub(crate) struct StatefulSet;
 
 /// Fields of the spec that may change.
 const FREE: [&str; 7] = [
-    "replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit", "persistentVolumeClaimRetentionPolicy",
+    "replicas",
+    "ordinals",
+    "template",
+    "updateStrategy",
+    "revisionHistoryLimit",
+    "persistentVolumeClaimRetentionPolicy",
     "minReadySeconds",
 ];
 
@@ -101,7 +110,15 @@ impl Strategy for StatefulSet {
     fn validate_status_update(&self, _ctx: &RequestContext, obj: &Object, _old: &Object) -> ErrorList {
         let mut errs = ErrorList::new();
         let status = At::field(obj, "status");
-        let counts = ["replicas", "readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas", "observedGeneration", "collisionCount"];
+        let counts = [
+            "replicas",
+            "readyReplicas",
+            "currentReplicas",
+            "updatedReplicas",
+            "availableReplicas",
+            "observedGeneration",
+            "collisionCount",
+        ];
         workload::status_counts(&status, &counts, &mut errs);
         for field in ["readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"] {
             workload::no_more_than(&status, field, "replicas", &mut errs);
@@ -170,10 +187,15 @@ mod tests {
     fn policies_partitions_and_ordinals_are_checked() {
         let cases: [(Value, &[&str]); 4] = [
             (json!({}), &[]),
-            (json!({"podManagementPolicy": "X"}), &[r#"spec.podManagementPolicy: Invalid value: "X": must be 'OrderedReady' or 'Parallel'"#]),
+            (
+                json!({"podManagementPolicy": "X"}),
+                &[r#"spec.podManagementPolicy: Invalid value: "X": must be 'OrderedReady' or 'Parallel'"#],
+            ),
             (json!({"ordinals": {"start": -1}}), &["spec.ordinals.start: Invalid value: -1: must be greater than or equal to 0"]),
-            (json!({"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "X"}}),
-                &[r#"spec.persistentVolumeClaimRetentionPolicy.whenDeleted: Unsupported value: "X": supported values: "Retain", "Delete""#]),
+            (
+                json!({"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "X"}}),
+                &[r#"spec.persistentVolumeClaimRetentionPolicy.whenDeleted: Unsupported value: "X": supported values: "Retain", "Delete""#],
+            ),
         ];
         for (patch, expected) in cases {
             let errs = StatefulSet.validate(&RequestContext::for_tests(), &set(patch.clone()));
@@ -186,6 +208,8 @@ mod tests {
         let ctx = RequestContext::for_tests();
         assert!(StatefulSet.validate_update(&ctx, &set(json!({"replicas": 5})), &set(json!({}))).is_empty());
         let errs = StatefulSet.validate_update(&ctx, &set(json!({"serviceName": "t"})), &set(json!({})));
-        assert!(errs[0].to_string().starts_with("spec: Forbidden: updates to statefulset spec for fields other than 'replicas', 'ordinals',"));
+        assert!(
+            errs[0].to_string().starts_with("spec: Forbidden: updates to statefulset spec for fields other than 'replicas', 'ordinals',")
+        );
     }
 }

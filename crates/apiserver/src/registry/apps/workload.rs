@@ -1,6 +1,10 @@
 //! What deployments, replica sets, stateful sets and daemon sets check and show alike.
 
-use apimachinery::{Object, field::{Error, ErrorList}, names};
+use apimachinery::{
+    Object,
+    field::{Error, ErrorList},
+    names,
+};
 use serde_json::{Map, Value};
 
 use crate::registry::{

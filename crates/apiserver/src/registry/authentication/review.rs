@@ -2,7 +2,13 @@
 
 use std::sync::Arc;
 
-use apimachinery::{Object, field::{Error, Path}, gvk::GroupKind, status::Status, time};
+use apimachinery::{
+    Object,
+    field::{Error, Path},
+    gvk::GroupKind,
+    status::Status,
+    time,
+};
 use async_trait::async_trait;
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -94,7 +100,9 @@ mod tests {
     fn a_bad_token_says_why_and_a_good_one_whose_it_is() {
         assert_eq!(status(Err("bad".into())), json!({"error": "bad", "user": {}}));
         let user = UserInfo::new("alice", &["crew"]);
-        assert_eq!(status(Ok((user, vec!["api".into()]))),
-            json!({"authenticated": true, "audiences": ["api"], "user": {"username": "alice", "groups": ["crew"]}}));
+        assert_eq!(
+            status(Ok((user, vec!["api".into()]))),
+            json!({"authenticated": true, "audiences": ["api"], "user": {"username": "alice", "groups": ["crew"]}})
+        );
     }
 }

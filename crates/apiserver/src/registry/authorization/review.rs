@@ -78,7 +78,9 @@ fn check(subject: Subject, namespace: &str, review: &Object) -> ErrorList {
     let spec = At::field(review, "spec");
     let (resource, path) = (spec.get("resourceAttributes"), spec.get("nonResourceAttributes"));
     match (resource.is_set(), path.is_set()) {
-        (true, true) => errs.push(Error::invalid(&path.path, internal_form(path.value), "cannot be specified in combination with resourceAttributes")),
+        (true, true) => {
+            errs.push(Error::invalid(&path.path, internal_form(path.value), "cannot be specified in combination with resourceAttributes"))
+        }
         (false, false) => errs.push(resource.invalid("exactly one of nonResourceAttributes or resourceAttributes must be specified")),
         _ => {}
     }
@@ -131,8 +133,26 @@ fn request(spec: &At<'_>) -> RequestInfo {
 
 /// Verbs that rules may name; request info keeps them without copying.
 const VERBS: [&str; 20] = [
-    "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "post", "put", "head", "options",
-    "use", "bind", "escalate", "impersonate", "approve", "sign", "attest", "*",
+    "get",
+    "list",
+    "watch",
+    "create",
+    "update",
+    "patch",
+    "delete",
+    "deletecollection",
+    "post",
+    "put",
+    "head",
+    "options",
+    "use",
+    "bind",
+    "escalate",
+    "impersonate",
+    "approve",
+    "sign",
+    "attest",
+    "*",
 ];
 
 /// An unknown verb becomes one that no rule but `*` grants.
@@ -170,11 +190,15 @@ mod tests {
     fn a_review_names_a_subject_and_one_kind_of_request() {
         let resource = json!({"namespace": "n", "resource": "pods", "verb": "get"});
         assert!(complaints(Subject::Own, json!({"resourceAttributes": resource})).is_empty());
-        assert_eq!(complaints(Subject::Any, json!({"resourceAttributes": resource})),
-            [r#"spec.user: Invalid value: "": at least one of user or group must be specified"#]);
+        assert_eq!(
+            complaints(Subject::Any, json!({"resourceAttributes": resource})),
+            [r#"spec.user: Invalid value: "": at least one of user or group must be specified"#]
+        );
         let other = json!({"namespace": "default", "resource": "pods", "verb": "get"});
-        assert_eq!(complaints(Subject::Local, json!({"user": "a", "resourceAttributes": other})),
-            [r#"spec.resourceAttributes.namespace: Invalid value: "default": must match metadata.namespace"#]);
+        assert_eq!(
+            complaints(Subject::Local, json!({"user": "a", "resourceAttributes": other})),
+            [r#"spec.resourceAttributes.namespace: Invalid value: "default": must match metadata.namespace"#]
+        );
     }
 
     #[test]

@@ -40,7 +40,12 @@ impl Conversion for V1 {
         }
         let conditions = take_list(status, "conditions");
         status.entry("currentReplicas").or_insert(json!(0));
-        for (key, value) in [(METRICS, Value::from(metrics)), (BEHAVIOR, behavior.unwrap_or_default()), (CURRENT, current.into()), (CONDITIONS, conditions.into())] {
+        for (key, value) in [
+            (METRICS, Value::from(metrics)),
+            (BEHAVIOR, behavior.unwrap_or_default()),
+            (CURRENT, current.into()),
+            (CONDITIONS, conditions.into()),
+        ] {
             if !is_zero(&value) {
                 obj.set_annotation(key, &value.to_string());
             }

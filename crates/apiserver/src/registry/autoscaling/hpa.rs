@@ -1,6 +1,10 @@
 //! Horizontal pod autoscalers: stored as `autoscaling/v2`, whose rules hold for both versions.
 
-use apimachinery::{Object, field::{Error, ErrorList}, names};
+use apimachinery::{
+    Object,
+    field::{Error, ErrorList},
+    names,
+};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -49,7 +53,11 @@ impl Strategy for Autoscaler {
     }
 
     fn prepare_for_create(&self, _ctx: &RequestContext, obj: &mut Object) {
-        let status = if self.old_form { json!({"currentReplicas": 0, "desiredReplicas": 0}) } else { json!({"currentMetrics": null, "desiredReplicas": 0}) };
+        let status = if self.old_form {
+            json!({"currentReplicas": 0, "desiredReplicas": 0})
+        } else {
+            json!({"currentMetrics": null, "desiredReplicas": 0})
+        };
         obj.0.insert("status".into(), status);
     }
 
@@ -190,10 +198,17 @@ mod tests {
     #[test]
     fn bounds_targets_and_policies_are_checked() {
         assert!(complaints(json!({})).is_empty());
-        assert_eq!(complaints(json!({"maxReplicas": 0})), ["spec.maxReplicas: Required value: must be set and greater than 0",
-            "spec.maxReplicas: Invalid value: 0: must be greater than or equal to `minReplicas`"]);
+        assert_eq!(
+            complaints(json!({"maxReplicas": 0})),
+            [
+                "spec.maxReplicas: Required value: must be set and greater than 0",
+                "spec.maxReplicas: Invalid value: 0: must be greater than or equal to `minReplicas`"
+            ]
+        );
         assert_eq!(complaints(json!({"minReplicas": 0}))[0], "spec.minReplicas: Invalid value: 0: must be greater than or equal to 1");
-        assert_eq!(complaints(json!({"behavior": {"scaleUp": {"policies": []}}})),
-            ["spec.behavior.scaleUp.policies: Required value: must specify at least one Policy"]);
+        assert_eq!(
+            complaints(json!({"behavior": {"scaleUp": {"policies": []}}})),
+            ["spec.behavior.scaleUp.policies: Required value: must specify at least one Policy"]
+        );
     }
 }

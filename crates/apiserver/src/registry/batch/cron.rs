@@ -39,7 +39,10 @@ fn range_problem(range: &str, (_, low, high, words): (&str, u32, u32, &[&str])) 
     let number = |text: &str| -> Result<u32, String> {
         let named = words.iter().position(|word| word.eq_ignore_ascii_case(text));
         let named = named.and_then(|at| u32::try_from(at).ok()).map(|at| at + low);
-        named.map_or_else(|| text.parse().map_err(|_| format!("failed to parse int from {text}: strconv.Atoi: parsing {text:?}: invalid syntax")), Ok)
+        named.map_or_else(
+            || text.parse().map_err(|_| format!("failed to parse int from {text}: strconv.Atoi: parsing {text:?}: invalid syntax")),
+            Ok,
+        )
     };
     let (span, step) = range.split_once('/').map_or((range, None), |(span, step)| (span, Some(step)));
     let bounds = match span {
@@ -51,7 +54,11 @@ fn range_problem(range: &str, (_, low, high, words): (&str, u32, u32, &[&str])) 
     };
     match (bounds, step.map(str::parse::<u32>)) {
         (Err(why), _) => Some(why),
-        (_, Some(Err(_))) => Some(format!("failed to parse int from {}: strconv.Atoi: parsing {:?}: invalid syntax", step.unwrap_or_default(), step.unwrap_or_default())),
+        (_, Some(Err(_))) => Some(format!(
+            "failed to parse int from {}: strconv.Atoi: parsing {:?}: invalid syntax",
+            step.unwrap_or_default(),
+            step.unwrap_or_default()
+        )),
         (_, Some(Ok(0))) => Some(format!("step of range should be a positive number: {range}")),
         (Ok((from, _)), _) if from < low => Some(format!("beginning of range ({from}) below minimum ({low}): {range}")),
         (Ok((_, to)), _) if to > high => Some(format!("end of range ({to}) above maximum ({high}): {range}")),

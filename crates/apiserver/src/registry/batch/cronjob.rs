@@ -1,6 +1,9 @@
 //! Cron jobs.
 
-use apimachinery::{Object, field::{Error, ErrorList, Path}};
+use apimachinery::{
+    Object,
+    field::{Error, ErrorList, Path},
+};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -153,7 +156,9 @@ mod tests {
         };
         assert!(check(json!({"timeZone": "Europe/Berlin"})).is_empty());
         assert_eq!(check(json!({"timeZone": "Mars/Base"})), [r#"spec.timeZone: Invalid value: "Mars/Base": unknown time zone Mars/Base"#]);
-        assert_eq!(check(json!({"schedule": "CRON_TZ=UTC * * * * *"})),
-            [r#"spec.schedule: Invalid value: "CRON_TZ=UTC * * * * *": cannot use TZ or CRON_TZ in schedule, use timeZone field instead"#]);
+        assert_eq!(
+            check(json!({"schedule": "CRON_TZ=UTC * * * * *"})),
+            [r#"spec.schedule: Invalid value: "CRON_TZ=UTC * * * * *": cannot use TZ or CRON_TZ in schedule, use timeZone field instead"#]
+        );
     }
 }

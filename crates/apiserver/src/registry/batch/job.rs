@@ -2,7 +2,11 @@
 
 use std::borrow::Cow;
 
-use apimachinery::{Object, field::{Error, ErrorList}, time};
+use apimachinery::{
+    Object,
+    field::{Error, ErrorList},
+    time,
+};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -208,13 +212,22 @@ mod tests {
     #[test]
     fn modes_and_numbers_are_checked() {
         assert!(complaints(json!({})).is_empty());
-        assert_eq!(complaints(json!({"completionMode": "X"})),
-            [r#"spec.completionMode: Unsupported value: "X": supported values: "NonIndexed", "Indexed""#]);
-        assert_eq!(complaints(json!({"maxFailedIndexes": 1})), [
-            "spec.backoffLimitPerIndex: Required value: when maxFailedIndexes is specified",
-            "spec.maxFailedIndexes: Invalid value: 1: requires indexed completion mode"]);
+        assert_eq!(
+            complaints(json!({"completionMode": "X"})),
+            [r#"spec.completionMode: Unsupported value: "X": supported values: "NonIndexed", "Indexed""#]
+        );
+        assert_eq!(
+            complaints(json!({"maxFailedIndexes": 1})),
+            [
+                "spec.backoffLimitPerIndex: Required value: when maxFailedIndexes is specified",
+                "spec.maxFailedIndexes: Invalid value: 1: requires indexed completion mode"
+            ]
+        );
         let always = json!({"spec": {"containers": [{"name": "c", "image": "img"}]}});
-        assert_eq!(complaints(json!({"template": always})), [r#"spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never""#]);
+        assert_eq!(
+            complaints(json!({"template": always})),
+            [r#"spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never""#]
+        );
     }
 
     #[test]

@@ -35,8 +35,15 @@ pub(crate) fn default_job(spec: &mut Fields) {
 
 /// A job's spec but its selector.
 pub(crate) fn validate_job(spec: &At<'_>, errs: &mut ErrorList) {
-    let counts = ["parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished",
-        "backoffLimitPerIndex", "maxFailedIndexes"];
+    let counts = [
+        "parallelism",
+        "completions",
+        "activeDeadlineSeconds",
+        "backoffLimit",
+        "ttlSecondsAfterFinished",
+        "backoffLimitPerIndex",
+        "maxFailedIndexes",
+    ];
     for field in counts {
         spec.get(field).non_negative(errs);
     }

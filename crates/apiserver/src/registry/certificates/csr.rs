@@ -2,7 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use apimachinery::{Object, field::{Error, ErrorList}, names, time};
+use apimachinery::{
+    Object,
+    field::{Error, ErrorList},
+    names, time,
+};
 use async_trait::async_trait;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
@@ -25,10 +29,29 @@ pub(crate) struct SigningRequest;
 pub(crate) struct Approval;
 
 const USAGES: [&str; 23] = [
-    "any", "cert sign", "client auth", "code signing", "content commitment", "crl sign", "data encipherment",
-    "decipher only", "digital signature", "email protection", "encipher only", "ipsec end system", "ipsec tunnel",
-    "ipsec user", "key agreement", "key encipherment", "microsoft sgc", "netscape sgc", "ocsp signing", "s/mime",
-    "server auth", "signing", "timestamping",
+    "any",
+    "cert sign",
+    "client auth",
+    "code signing",
+    "content commitment",
+    "crl sign",
+    "data encipherment",
+    "decipher only",
+    "digital signature",
+    "email protection",
+    "encipher only",
+    "ipsec end system",
+    "ipsec tunnel",
+    "ipsec user",
+    "key agreement",
+    "key encipherment",
+    "microsoft sgc",
+    "netscape sgc",
+    "ocsp signing",
+    "s/mime",
+    "server auth",
+    "signing",
+    "timestamping",
 ];
 /// Conditions that stay once set.
 const LASTING: [&str; 3] = ["Approved", "Denied", "Failed"];
@@ -218,7 +241,13 @@ fn conditions(obj: &Object, old: &Object) -> ErrorList {
         }
     }
     if kinds.contains("Approved") && kinds.contains("Denied") {
-        let second = list.items().iter().map(|c| c.get("type").str()).filter(|kind| ["Approved", "Denied"].contains(kind)).nth(1).unwrap_or_default();
+        let second = list
+            .items()
+            .iter()
+            .map(|c| c.get("type").str())
+            .filter(|kind| ["Approved", "Denied"].contains(kind))
+            .nth(1)
+            .unwrap_or_default();
         errs.push(Error::invalid(&list.path, second, "Approved and Denied conditions are mutually exclusive"));
     }
     for kind in was.items().iter().map(|c| c.get("type").str()).filter(|kind| LASTING.contains(kind)) {
@@ -260,7 +289,10 @@ mod tests {
         let approved = json!({"type": "Approved", "status": "True"});
         let denied = json!({"type": "Denied", "status": "True"});
         let errs = conditions(&with(json!([approved, denied])), &with(json!([approved])));
-        assert_eq!(errs[0].to_string(), r#"status.conditions: Invalid value: "Denied": Approved and Denied conditions are mutually exclusive"#);
+        assert_eq!(
+            errs[0].to_string(),
+            r#"status.conditions: Invalid value: "Denied": Approved and Denied conditions are mutually exclusive"#
+        );
         let errs = conditions(&with(json!([])), &with(json!([approved])));
         assert_eq!(errs[0].to_string(), r#"status.conditions: Forbidden: updates may not remove a condition of type "Approved""#);
     }
@@ -268,11 +300,18 @@ mod tests {
     #[test]
     fn the_requestor_is_the_caller() {
         let ctx = RequestContext::for_tests();
-        let mut obj = Object::from_value(json!({"spec": {"username": "somebody-else", "signerName": "nodomain", "request": "AAAA"}})).unwrap();
+        let mut obj =
+            Object::from_value(json!({"spec": {"username": "somebody-else", "signerName": "nodomain", "request": "AAAA"}})).unwrap();
         SigningRequest.prepare_for_create(&ctx, &mut obj);
         assert_eq!(obj.0["spec"]["username"], "admin");
         let texts: Vec<String> = SigningRequest.validate(&ctx, &obj).iter().map(ToString::to_string).collect();
-        assert_eq!(texts, [r#"spec.request: Invalid value: "AAAA": PEM block type must be CERTIFICATE REQUEST"#, "spec.usages: Required value",
-            r#"spec.signerName: Invalid value: "nodomain": must be a fully qualified domain and path of the form 'example.com/signer-name'"#]);
+        assert_eq!(
+            texts,
+            [
+                r#"spec.request: Invalid value: "AAAA": PEM block type must be CERTIFICATE REQUEST"#,
+                "spec.usages: Required value",
+                r#"spec.signerName: Invalid value: "nodomain": must be a fully qualified domain and path of the form 'example.com/signer-name'"#
+            ]
+        );
     }
 }

@@ -61,8 +61,12 @@ mod tests {
     fn a_lease_lasts_more_than_no_time() {
         let lease = Object::from_value(json!({"spec": {"leaseDurationSeconds": 0, "leaseTransitions": -1}})).unwrap();
         let errs = Lease.validate(&RequestContext::for_tests(), &lease);
-        assert_eq!(errs.iter().map(ToString::to_string).collect::<Vec<_>>(), [
-            "spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0",
-            "spec.leaseTransitions: Invalid value: -1: must be greater than or equal to 0"]);
+        assert_eq!(
+            errs.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            [
+                "spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0",
+                "spec.leaseTransitions: Invalid value: -1: must be greater than or equal to 0"
+            ]
+        );
     }
 }

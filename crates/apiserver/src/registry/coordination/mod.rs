@@ -6,7 +6,5 @@ use super::{Resource, namespaced};
 
 /// One line per resource.
 pub(crate) fn table() -> Vec<Resource> {
-    vec![
-        namespaced("coordination.k8s.io", "v1", "Lease", "leases").strategy(lease::Lease),
-    ]
+    vec![namespaced("coordination.k8s.io", "v1", "Lease", "leases").strategy(lease::Lease)]
 }

@@ -1,6 +1,10 @@
 //! Config maps.
 
-use apimachinery::{Object, field::{Error, ErrorList}, names};
+use apimachinery::{
+    Object,
+    field::{Error, ErrorList},
+    names,
+};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -87,10 +91,11 @@ mod tests {
             let errs = ConfigMap.validate_update(&RequestContext::for_tests(), &new, &old);
             errs.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
-        assert_eq!(texts(json!({"immutable": true, "data": {"a": "c"}})),
-            ["data: Forbidden: field is immutable when `immutable` is set"]);
-        assert_eq!(texts(json!({"immutable": false, "data": {"a": "b"}})),
-            ["immutable: Forbidden: field is immutable when `immutable` is set"]);
+        assert_eq!(texts(json!({"immutable": true, "data": {"a": "c"}})), ["data: Forbidden: field is immutable when `immutable` is set"]);
+        assert_eq!(
+            texts(json!({"immutable": false, "data": {"a": "b"}})),
+            ["immutable: Forbidden: field is immutable when `immutable` is set"]
+        );
         assert!(texts(json!({"immutable": true, "data": {"a": "b"}, "metadata": {"labels": {"x": "y"}}})).is_empty());
     }
 }

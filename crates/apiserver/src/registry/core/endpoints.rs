@@ -7,8 +7,7 @@ use serde_json::Value;
 
 use crate::{
     registry::{
-        Column, Strategy,
-        addresses,
+        Column, Strategy, addresses,
         check::At,
         edit::{default_zero, each},
         print::{age, or_none, shortened},
@@ -100,7 +99,8 @@ mod tests {
     #[test]
     fn three_endpoints_are_shown_and_the_rest_counted() {
         let obj = Object::from_value(json!({"metadata": {"name": "a"}, "subsets": [{"addresses": [{"ip": "10.1.1.1"}, {"ip": "10.1.1.2"}],
-            "ports": [{"name": "p", "port": 80}, {"name": "q", "port": 81}]}]})).unwrap();
+            "ports": [{"name": "p", "port": 80}, {"name": "q", "port": 81}]}]}))
+        .unwrap();
         assert_eq!(Endpoints.cells(&obj, Timestamp::UNIX_EPOCH)[1], "10.1.1.1:80,10.1.1.2:80,10.1.1.1:81 + 1 more...");
         let none = Object::from_value(json!({"metadata": {"name": "a"}})).unwrap();
         assert_eq!(Endpoints.cells(&none, Timestamp::UNIX_EPOCH)[1], "<none>");

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use apimachinery::{Object, field::{Error, ErrorList}};
+use apimachinery::{
+    Object,
+    field::{Error, ErrorList},
+};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
@@ -93,7 +96,14 @@ fn limit(limit: &At<'_>, errs: &mut ErrorList) {
     }
     for name in names {
         // Each bound may not exceed the next one up.
-        for (low, high) in [("min", "max"), ("min", "defaultRequest"), ("defaultRequest", "max"), ("defaultRequest", "default"), ("min", "default"), ("default", "max")] {
+        for (low, high) in [
+            ("min", "max"),
+            ("min", "defaultRequest"),
+            ("defaultRequest", "max"),
+            ("defaultRequest", "default"),
+            ("min", "default"),
+            ("default", "max"),
+        ] {
             ordered(limit, name, low, high, errs);
         }
     }

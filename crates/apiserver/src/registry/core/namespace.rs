@@ -159,8 +159,11 @@ mod tests {
         let given = json!({"metadata": {"name": "n", "labels": {"a": "b", NAME_LABEL: "wrong"}}, "spec": {}});
         let mut obj = Object::from_value(given).unwrap();
         Namespace.prepare_for_create(&RequestContext::for_tests(), &mut obj);
-        assert_eq!(obj.value(), json!({"metadata": {"name": "n", "labels": {"a": "b", NAME_LABEL: "n"}},
-            "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}}));
+        assert_eq!(
+            obj.value(),
+            json!({"metadata": {"name": "n", "labels": {"a": "b", NAME_LABEL: "n"}},
+            "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}})
+        );
     }
 
     #[test]

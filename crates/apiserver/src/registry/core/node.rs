@@ -3,7 +3,11 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use apimachinery::{Object, field::{Error, ErrorList, Path}, names};
+use apimachinery::{
+    Object,
+    field::{Error, ErrorList, Path},
+    names,
+};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -11,8 +15,7 @@ use serde_json::{Value, json};
 use super::pod_spec::{resources, scheduling::TAINT_EFFECTS};
 use crate::{
     registry::{
-        Column, Strategy,
-        addresses,
+        Column, Strategy, addresses,
         check::{At, internal_form},
         edit::{self, copy, ensure_object},
         print::{age, or_none},
@@ -210,10 +213,21 @@ mod tests {
                 "labels": {"node-role.kubernetes.io/control-plane": "", "kubernetes.io/role": "infra"}},
             "spec": {"unschedulable": true},
             "status": {"conditions": [{"type": "Ready", "status": "True"}], "nodeInfo": {"kubeletVersion": "v1.36.2"},
-                "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}]}})).unwrap();
+                "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}]}}))
+        .unwrap();
         let cells = Node.cells(&obj, "2026-01-01T00:00:30Z".parse().unwrap());
-        let expected = ["n", "Ready,SchedulingDisabled", "control-plane,infra", "30s", "v1.36.2", "10.0.0.1", "<none>",
-            "<unknown>", "<unknown>", "<unknown>"];
+        let expected = [
+            "n",
+            "Ready,SchedulingDisabled",
+            "control-plane,infra",
+            "30s",
+            "v1.36.2",
+            "10.0.0.1",
+            "<none>",
+            "<unknown>",
+            "<unknown>",
+            "<unknown>",
+        ];
         assert_eq!(cells, expected.map(Value::from));
     }
 
@@ -221,7 +235,9 @@ mod tests {
     fn taints_are_reported_under_metadata() {
         let obj = Object::from_value(json!({"spec": {"taints": [{"key": "k", "effect": "X"}]}})).unwrap();
         let errs = Node.validate(&RequestContext::for_tests(), &obj);
-        assert_eq!(errs[0].to_string(),
-            r#"metadata.taints[0].effect: Unsupported value: "X": supported values: "NoSchedule", "PreferNoSchedule", "NoExecute""#);
+        assert_eq!(
+            errs[0].to_string(),
+            r#"metadata.taints[0].effect: Unsupported value: "X": supported values: "NoSchedule", "PreferNoSchedule", "NoExecute""#
+        );
     }
 }

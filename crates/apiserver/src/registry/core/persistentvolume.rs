@@ -1,6 +1,10 @@
 //! Persistent volumes.
 
-use apimachinery::{Object, field::{Error, ErrorList}, names, time};
+use apimachinery::{
+    Object,
+    field::{Error, ErrorList},
+    names, time,
+};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -74,7 +78,11 @@ impl Strategy for PersistentVolume {
         let (new, was) = (At::field(obj, "spec"), At::field(old, "spec"));
         if sources(&new) != sources(&was) {
             let at = new.path.child("persistentvolumesource");
-            let text = format!("spec.persistentvolumesource is immutable after creation\n@@ -1,1 +1,1 @@\n-{}\n+{}\n", json!(sources(&was)), json!(sources(&new)));
+            let text = format!(
+                "spec.persistentvolumesource is immutable after creation\n@@ -1,1 +1,1 @@\n-{}\n+{}\n",
+                json!(sources(&was)),
+                json!(sources(&new))
+            );
             errs.push(Error::forbidden(&at, text));
         }
         let root = |field: &str| apimachinery::field::Path::new(field);
@@ -191,7 +199,10 @@ mod tests {
     fn each_rule_answers_with_upstreams_words() {
         let cases: [(Value, &[&str]); 6] = [
             (json!({}), &[]),
-            (json!({"capacity": null}), &["spec.capacity: Required value", r#"spec.capacity: Unsupported value: null: supported values: "storage""#]),
+            (
+                json!({"capacity": null}),
+                &["spec.capacity: Required value", r#"spec.capacity: Unsupported value: null: supported values: "storage""#],
+            ),
             (json!({"accessModes": []}), &["spec.accessModes: Required value"]),
             (json!({"hostPath": null}), &["spec: Required value: must specify a volume type"]),
             (json!({"nfs": {"server": "", "path": "x"}}), &["spec.nfs: Forbidden: may not specify more than 1 volume type"]),

@@ -1,6 +1,9 @@
 //! Persistent volume claims.
 
-use apimachinery::{Object, field::{Error, ErrorList}};
+use apimachinery::{
+    Object,
+    field::{Error, ErrorList},
+};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -69,7 +72,10 @@ impl Strategy for PersistentVolumeClaim {
             copy(&mut munged, &was, "storageClassName");
         }
         if munged != was {
-            errs.push(At::field(obj, "spec").forbidden("spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"));
+            errs.push(
+                At::field(obj, "spec")
+                    .forbidden("spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"),
+            );
         }
         shrinks(obj, old, &mut errs);
         errs
@@ -137,7 +143,10 @@ fn shrinks(obj: &Object, old: &Object, errs: &mut ErrorList) {
     if let (Some(new), Some(was)) = (size(obj), size(old))
         && new < was
     {
-        errs.push(at.under(At::field(obj, "spec").get("resources").get("requests").get("storage").path).forbidden("field can not be less than status.capacity"));
+        errs.push(
+            at.under(At::field(obj, "spec").get("resources").get("requests").get("storage").path)
+                .forbidden("field can not be less than status.capacity"),
+        );
     }
 }
 

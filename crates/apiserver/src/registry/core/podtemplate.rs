@@ -60,7 +60,8 @@ mod tests {
     #[test]
     fn the_pod_is_defaulted_and_shown() {
         let mut obj = Object::from_value(json!({"metadata": {"name": "x"}, "template": {"metadata": {"labels": {"a": "b"}},
-            "spec": {"containers": [{"name": "c", "image": "img"}]}}})).unwrap();
+            "spec": {"containers": [{"name": "c", "image": "img"}]}}}))
+        .unwrap();
         PodTemplate.default(&mut obj);
         assert_eq!(obj.0["template"]["spec"]["restartPolicy"], "Always");
         assert_eq!(PodTemplate.cells(&obj, Timestamp::UNIX_EPOCH), ["x", "c", "img", "a=b"].map(Value::from));

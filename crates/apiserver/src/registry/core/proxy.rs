@@ -193,7 +193,9 @@ mod tests {
 
     #[test]
     fn the_servers_own_machine_is_no_target() {
-        for own in ["127.0.0.1", "::1", "::ffff:127.0.0.1", "169.254.169.254", "fe80::1", "224.0.0.1", "ff02::1", "0.0.0.0", "::", "localhost"] {
+        for own in
+            ["127.0.0.1", "::1", "::ffff:127.0.0.1", "169.254.169.254", "fe80::1", "224.0.0.1", "ff02::1", "0.0.0.0", "::", "localhost"]
+        {
             let refused = proxyable(own, false).unwrap_err();
             assert_eq!((refused.code, &*refused.message), (400, "address not allowed"), "{own}");
         }

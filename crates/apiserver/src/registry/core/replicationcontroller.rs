@@ -1,6 +1,9 @@
 //! Replication controllers.
 
-use apimachinery::{Object, field::{Error, ErrorList}};
+use apimachinery::{
+    Object,
+    field::{Error, ErrorList},
+};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -110,7 +113,8 @@ mod tests {
     #[test]
     fn the_selector_defaults_to_the_templates_labels() {
         let mut obj = Object::from_value(json!({"metadata": {"name": "x"}, "spec": {"template": {"metadata": {"labels": {"a": "b"}},
-            "spec": {"containers": [{"name": "c", "image": "img"}]}}}})).unwrap();
+            "spec": {"containers": [{"name": "c", "image": "img"}]}}}}))
+        .unwrap();
         ReplicationController.default(&mut obj);
         assert_eq!((&obj.0["spec"]["selector"], &obj.0["spec"]["replicas"]), (&json!({"a": "b"}), &json!(1)));
         assert!(ReplicationController.validate(&RequestContext::for_tests(), &obj).is_empty());

@@ -1,6 +1,9 @@
 //! Resource quotas.
 
-use apimachinery::{Object, field::{Error, ErrorList}};
+use apimachinery::{
+    Object,
+    field::{Error, ErrorList},
+};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -144,10 +147,17 @@ fn selector(spec: &At<'_>, term: &At<'_>, errs: &mut ErrorList) {
     }
     match operator.str() {
         "In" | "NotIn" if values.size() == 0 => {
-            errs.push(Error::required(&at.child("values"), "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"));
+            errs.push(Error::required(
+                &at.child("values"),
+                "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector",
+            ));
         }
         "Exists" | "DoesNotExist" if values.size() > 0 => {
-            errs.push(Error::invalid(&at.child("values"), values.value.clone(), "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"));
+            errs.push(Error::invalid(
+                &at.child("values"),
+                values.value.clone(),
+                "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector",
+            ));
         }
         "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
         other => errs.push(Error::invalid(&at.child("operator"), other, "not a valid selector operator")),
@@ -167,13 +177,21 @@ mod tests {
     #[test]
     fn names_values_and_scopes_are_checked() {
         assert!(complaints(json!({"hard": {"cpu": "1", "pods": "1", "count/jobs.batch": "3"}})).is_empty());
-        assert_eq!(complaints(json!({"hard": {"bogus": "1"}})), [
-            r#"spec.hard[bogus]: Invalid value: "bogus": must be a standard resource type or fully qualified"#,
-            r#"spec.hard[bogus]: Invalid value: "bogus": must be a standard resource for quota"#]);
+        assert_eq!(
+            complaints(json!({"hard": {"bogus": "1"}})),
+            [
+                r#"spec.hard[bogus]: Invalid value: "bogus": must be a standard resource type or fully qualified"#,
+                r#"spec.hard[bogus]: Invalid value: "bogus": must be a standard resource for quota"#
+            ]
+        );
         assert_eq!(complaints(json!({"hard": {"pods": "1.5"}})), [r#"spec.hard[pods]: Invalid value: "1500m": must be an integer"#]);
-        assert_eq!(complaints(json!({"hard": {"services": "1"}, "scopes": ["BestEffort"]})),
-            [r#"spec.scopes: Invalid value: ["BestEffort"]: unsupported scope applied to resource"#]);
-        assert_eq!(complaints(json!({"hard": {"pods": "1"}, "scopes": ["BestEffort", "NotBestEffort"]})),
-            [r#"spec.scopes: Invalid value: ["BestEffort","NotBestEffort"]: conflicting scopes"#]);
+        assert_eq!(
+            complaints(json!({"hard": {"services": "1"}, "scopes": ["BestEffort"]})),
+            [r#"spec.scopes: Invalid value: ["BestEffort"]: unsupported scope applied to resource"#]
+        );
+        assert_eq!(
+            complaints(json!({"hard": {"pods": "1"}, "scopes": ["BestEffort", "NotBestEffort"]})),
+            [r#"spec.scopes: Invalid value: ["BestEffort","NotBestEffort"]: conflicting scopes"#]
+        );
     }
 }

@@ -2,13 +2,19 @@
 
 use std::borrow::Cow;
 
-use apimachinery::{Object, field::{Error, ErrorList, Path}};
+use apimachinery::{
+    Object,
+    field::{Error, ErrorList, Path},
+};
 use async_trait::async_trait;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{configmap::{MAX_BYTES, key_name}, immutable};
+use super::{
+    configmap::{MAX_BYTES, key_name},
+    immutable,
+};
 use crate::{
     registry::{
         Column, Strategy,
@@ -146,8 +152,10 @@ mod tests {
             (json!({"type": "kubernetes.io/tls"}), vec!["data[tls.crt]: Required value", "data[tls.key]: Required value"]),
             (json!({"type": "kubernetes.io/basic-auth"}), vec!["data[username]: Required value", "data[password]: Required value"]),
             (json!({"type": ACCOUNT_TOKEN}), vec!["metadata.annotations[kubernetes.io/service-account.name]: Required value"]),
-            (json!({"type": "kubernetes.io/dockerconfigjson", "stringData": {".dockerconfigjson": "{"}}),
-                vec![r#"data[.dockerconfigjson]: Invalid value: "<secret contents redacted>": unexpected end of JSON input"#]),
+            (
+                json!({"type": "kubernetes.io/dockerconfigjson", "stringData": {".dockerconfigjson": "{"}}),
+                vec![r#"data[.dockerconfigjson]: Invalid value: "<secret contents redacted>": unexpected end of JSON input"#],
+            ),
         ] {
             let errs = Secret.validate(&RequestContext::for_tests(), &secret(given));
             assert_eq!(errs.iter().map(ToString::to_string).collect::<Vec<_>>(), expected);

@@ -2,15 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use apimachinery::{Object, field::{Error, ErrorList}, names};
+use apimachinery::{
+    Object,
+    field::{Error, ErrorList},
+    names,
+};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::{
     registry::{
-        Column, Generation, Strategy,
-        addresses,
+        Column, Generation, Strategy, addresses,
         check::At,
         edit::{default_to, each},
         print::{age, or_unset, shortened},
@@ -149,10 +152,18 @@ mod tests {
 
     #[test]
     fn addresses_and_ports_answer_with_upstreams_words() {
-        assert_eq!(complaints(json!({"addressType": "X"})), [r#"addressType: Unsupported value: "X": supported values: "FQDN", "IPv4", "IPv6""#]);
-        assert_eq!(complaints(json!({"addressType": "IPv4", "endpoints": [{"addresses": ["fd00::1"]}]})),
-            [r#"endpoints[0].addresses: Invalid value: "fd00::1": must be an IPv4 address"#]);
-        assert_eq!(complaints(json!({"addressType": "IPv4", "ports": [{"port": 1}, {"port": 2}]})), [r#"ports[1].name: Duplicate value: """#]);
+        assert_eq!(
+            complaints(json!({"addressType": "X"})),
+            [r#"addressType: Unsupported value: "X": supported values: "FQDN", "IPv4", "IPv6""#]
+        );
+        assert_eq!(
+            complaints(json!({"addressType": "IPv4", "endpoints": [{"addresses": ["fd00::1"]}]})),
+            [r#"endpoints[0].addresses: Invalid value: "fd00::1": must be an IPv4 address"#]
+        );
+        assert_eq!(
+            complaints(json!({"addressType": "IPv4", "ports": [{"port": 1}, {"port": 2}]})),
+            [r#"ports[1].name: Duplicate value: """#]
+        );
     }
 
     #[test]

@@ -2,21 +2,19 @@
 
 use std::{borrow::Cow, time::Duration};
 
-use apimachinery::{Object, field::{Error, ErrorList, Path}, status::Status};
+use apimachinery::{
+    Object,
+    field::{Error, ErrorList, Path},
+    status::Status,
+};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::{
-    registry::{
-        Column, Conversion, Strategy,
-        check::At,
-        edit::Fields,
-        print,
-    },
+    registry::{Column, Conversion, Strategy, check::At, edit::Fields, print},
     request::RequestContext,
 };
-
 
 /// The rules of events. `new_form` is `events.k8s.io`.
 pub(crate) struct Event {
@@ -127,7 +125,9 @@ impl Strategy for Event {
     fn validate_update(&self, ctx: &RequestContext, obj: &Object, old: &Object) -> ErrorList {
         let mut errs = self.validate(ctx, obj);
         if self.new_form {
-            for field in ["regarding", "related", "reason", "action", "type", "eventTime", "reportingController", "reportingInstance", "note"] {
+            for field in
+                ["regarding", "related", "reason", "action", "type", "eventTime", "reportingController", "reportingInstance", "note"]
+            {
                 At::field(obj, field).immutable(&At::field(old, field), &mut errs);
             }
         }
@@ -243,13 +243,17 @@ mod tests {
     fn both_spellings_are_one_event() {
         let core = json!({"apiVersion": "v1", "kind": "Event", "involvedObject": {"name": "p"}, "message": "m", "count": 2});
         let new = Respell.to_served(Object::from_value(core.clone()).unwrap()).unwrap();
-        assert_eq!(new.value(), json!({"apiVersion": "events.k8s.io/v1", "kind": "Event", "regarding": {"name": "p"}, "note": "m", "deprecatedCount": 2}));
+        assert_eq!(
+            new.value(),
+            json!({"apiVersion": "events.k8s.io/v1", "kind": "Event", "regarding": {"name": "p"}, "note": "m", "deprecatedCount": 2})
+        );
         assert_eq!(Respell.to_stored(new).unwrap().value(), core);
     }
 
     #[test]
     fn the_namespace_must_be_the_objects() {
-        let event = Object::from_value(json!({"metadata": {"namespace": "n"}, "involvedObject": {"kind": "Pod", "namespace": "other"}})).unwrap();
+        let event =
+            Object::from_value(json!({"metadata": {"namespace": "n"}, "involvedObject": {"kind": "Pod", "namespace": "other"}})).unwrap();
         let errs = Event { new_form: false, ttl: Duration::ZERO }.validate(&RequestContext::for_tests(), &event);
         assert_eq!(errs[0].to_string(), r#"involvedObject.namespace: Invalid value: "other": does not match event.namespace"#);
     }
@@ -261,8 +265,18 @@ mod tests {
             "lastTimestamp": "2026-01-01T00:00:50Z", "count": 3, "source": {"component": "kubelet", "host": "n"}});
         let event = Object::from_value(event).unwrap();
         let cells = Event { new_form: false, ttl: Duration::ZERO }.cells(&event, "2026-01-01T00:01:00Z".parse().unwrap());
-        let expected = [json!("10s"), json!("Warning"), json!("BackOff"), json!("pod/p"), json!(""), json!("kubelet, n"),
-            json!("again"), json!("60s"), json!(3), json!("e")];
+        let expected = [
+            json!("10s"),
+            json!("Warning"),
+            json!("BackOff"),
+            json!("pod/p"),
+            json!(""),
+            json!("kubelet, n"),
+            json!("again"),
+            json!("60s"),
+            json!(3),
+            json!("e"),
+        ];
         assert_eq!(cells, expected);
     }
 }

@@ -1,6 +1,9 @@
 //! Flow schemas and priority levels.
 
-use apimachinery::{Object, field::{Error, ErrorList}};
+use apimachinery::{
+    Object,
+    field::{Error, ErrorList},
+};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -146,10 +149,14 @@ pub(crate) const PRIORITY_LEVEL: Small = Small {
     generation: SPEC,
     columns: &[
         ("Type", "string", "Whether the level is limited.", |obj| obj.str_at("/spec/type").into()),
-        ("NominalConcurrencyShares", "string", "Its share of requests in flight.", |obj| number(obj, "/spec/limited/nominalConcurrencyShares")),
+        ("NominalConcurrencyShares", "string", "Its share of requests in flight.", |obj| {
+            number(obj, "/spec/limited/nominalConcurrencyShares")
+        }),
         ("Queues", "string", "Number of queues.", |obj| number(obj, "/spec/limited/limitResponse/queuing/queues")),
         ("HandSize", "string", "Queues a flow may use.", |obj| number(obj, "/spec/limited/limitResponse/queuing/handSize")),
-        ("QueueLengthLimit", "string", "Requests that may wait in a queue.", |obj| number(obj, "/spec/limited/limitResponse/queuing/queueLengthLimit")),
+        ("QueueLengthLimit", "string", "Requests that may wait in a queue.", |obj| {
+            number(obj, "/spec/limited/limitResponse/queuing/queueLengthLimit")
+        }),
     ],
     ..Small::PLAIN
 };
@@ -204,9 +211,16 @@ mod tests {
             FlowSchema.default(&mut obj);
             FlowSchema.validate(&RequestContext::for_tests(), &obj).iter().map(ToString::to_string).collect::<Vec<_>>()
         };
-        assert_eq!(check(json!({"priorityLevelConfiguration": {"name": ""}})), ["spec.priorityLevelConfiguration.name: Required value: must reference a priority level"]);
-        assert_eq!(check(json!({"priorityLevelConfiguration": {"name": "a"}, "rules": [{}]})), [
-            "spec.rules[0].subjects: Required value: subjects must contain at least one value",
-            "spec.rules[0]: Required value: at least one of resourceRules and nonResourceRules has to be non-empty"]);
+        assert_eq!(
+            check(json!({"priorityLevelConfiguration": {"name": ""}})),
+            ["spec.priorityLevelConfiguration.name: Required value: must reference a priority level"]
+        );
+        assert_eq!(
+            check(json!({"priorityLevelConfiguration": {"name": "a"}, "rules": [{}]})),
+            [
+                "spec.rules[0].subjects: Required value: subjects must contain at least one value",
+                "spec.rules[0]: Required value: at least one of resourceRules and nonResourceRules has to be non-empty"
+            ]
+        );
     }
 }

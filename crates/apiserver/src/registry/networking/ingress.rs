@@ -1,14 +1,17 @@
 //! Ingresses.
 
-use apimachinery::{Object, field::{Error, ErrorList}, names};
+use apimachinery::{
+    Object,
+    field::{Error, ErrorList},
+    names,
+};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::{
     registry::{
-        Column, Generation, Strategy,
-        addresses,
+        Column, Generation, Strategy, addresses,
         check::At,
         print::{age, or_none, shortened},
         strategy::SPEC,
@@ -50,7 +53,11 @@ impl Strategy for Ingress {
         let class = spec.get("ingressClassName");
         if class.is_set() && obj.annotation(CLASS_ANNOTATION).is_some() {
             let at = apimachinery::field::Path::new("annotations").child(CLASS_ANNOTATION);
-            errs.push(Error::invalid(&at, obj.annotation(CLASS_ANNOTATION).unwrap_or_default(), "can not be set when the class field is also set"));
+            errs.push(Error::invalid(
+                &at,
+                obj.annotation(CLASS_ANNOTATION).unwrap_or_default(),
+                "can not be set when the class field is also set",
+            ));
         }
         errs
     }
@@ -182,11 +189,22 @@ mod tests {
     #[test]
     fn backends_and_paths_answer_with_upstreams_words() {
         assert_eq!(complaints(json!({})), ["spec: Invalid value: null: either `defaultBackend` or `rules` must be specified"]);
-        assert_eq!(complaints(json!({"defaultBackend": {}})), [r#"spec.defaultBackend: Invalid value: "": resource or service backend is required"#]);
-        assert_eq!(complaints(json!({"defaultBackend": {"service": {"name": "s"}}})), ["spec.defaultBackend: Required value: port name or number is required"]);
-        let path = |path: &str, kind: &str| json!({"rules": [{"http": {"paths": [{"path": path, "pathType": kind,
-            "backend": {"service": {"name": "s", "port": {"number": 80}}}}]}}]});
+        assert_eq!(
+            complaints(json!({"defaultBackend": {}})),
+            [r#"spec.defaultBackend: Invalid value: "": resource or service backend is required"#]
+        );
+        assert_eq!(
+            complaints(json!({"defaultBackend": {"service": {"name": "s"}}})),
+            ["spec.defaultBackend: Required value: port name or number is required"]
+        );
+        let path = |path: &str, kind: &str| {
+            json!({"rules": [{"http": {"paths": [{"path": path, "pathType": kind,
+            "backend": {"service": {"name": "s", "port": {"number": 80}}}}]}}]})
+        };
         assert_eq!(complaints(path("x", "Prefix")), [r#"spec.rules[0].http.paths[0].path: Invalid value: "x": must be an absolute path"#]);
-        assert_eq!(complaints(path("/a//b", "Exact")), [r#"spec.rules[0].http.paths[0].path: Invalid value: "/a//b": must not contain '//'"#]);
+        assert_eq!(
+            complaints(path("/a//b", "Exact")),
+            [r#"spec.rules[0].http.paths[0].path: Invalid value: "/a//b": must not contain '//'"#]
+        );
     }
 }

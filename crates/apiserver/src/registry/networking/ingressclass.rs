@@ -111,9 +111,13 @@ mod tests {
             let obj = Object::from_value(json!({"spec": spec})).unwrap();
             IngressClass.validate(&RequestContext::for_tests(), &obj).iter().map(ToString::to_string).collect::<Vec<_>>()
         };
-        assert_eq!(check(json!({"controller": "no-slash"})),
-            [r#"spec.controller: Invalid value: "no-slash": must be a domain-prefixed path (such as "acme.io/foo")"#]);
-        assert_eq!(check(json!({"controller": "a.b/c", "parameters": {"kind": "K", "name": "n", "scope": "Namespace"}})),
-            ["spec.parameters.namespace: Required value: `parameters.scope` is set to 'Namespace'"]);
+        assert_eq!(
+            check(json!({"controller": "no-slash"})),
+            [r#"spec.controller: Invalid value: "no-slash": must be a domain-prefixed path (such as "acme.io/foo")"#]
+        );
+        assert_eq!(
+            check(json!({"controller": "a.b/c", "parameters": {"kind": "K", "name": "n", "scope": "Namespace"}})),
+            ["spec.parameters.namespace: Required value: `parameters.scope` is set to 'Namespace'"]
+        );
     }
 }

@@ -47,10 +47,7 @@ impl Strategy for IpAddress {
     }
 
     fn columns(&self) -> Vec<Column> {
-        vec![
-            Column::object_name("The address."),
-            Column::new("ParentRef", "string", "What has the address."),
-        ]
+        vec![Column::object_name("The address."), Column::new("ParentRef", "string", "What has the address.")]
     }
 
     /// Upstream prints an age beyond its columns; clients cut it off.

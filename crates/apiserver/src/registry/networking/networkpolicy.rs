@@ -1,6 +1,9 @@
 //! Network policies.
 
-use apimachinery::{Object, field::{Error, ErrorList}};
+use apimachinery::{
+    Object,
+    field::{Error, ErrorList},
+};
 use async_trait::async_trait;
 use ipnet::IpNet;
 use jiff::Timestamp;
@@ -8,8 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{
     registry::{
-        Column, Generation, Strategy,
-        addresses,
+        Column, Generation, Strategy, addresses,
         check::At,
         edit::{default_to, each, ensure_object, is_zero},
         print::age,

@@ -1,6 +1,9 @@
 //! Service ranges.
 
-use apimachinery::{Object, field::{Error, ErrorList}};
+use apimachinery::{
+    Object,
+    field::{Error, ErrorList},
+};
 use async_trait::async_trait;
 use ipnet::IpNet;
 use jiff::Timestamp;
@@ -37,7 +40,11 @@ impl Strategy for ServiceCidr {
         if let [first, second] = families[..]
             && first == second
         {
-            errs.push(Error::invalid(&list.path, list.value.clone(), "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/96"));
+            errs.push(Error::invalid(
+                &list.path,
+                list.value.clone(),
+                "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/96",
+            ));
         }
         errs
     }

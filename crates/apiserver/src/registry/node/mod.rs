@@ -6,7 +6,5 @@ use super::{Resource, cluster};
 
 /// One line per resource.
 pub(crate) fn table() -> Vec<Resource> {
-    vec![
-        cluster("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses").strategy(runtimeclass::RuntimeClass),
-    ]
+    vec![cluster("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses").strategy(runtimeclass::RuntimeClass)]
 }

@@ -67,7 +67,9 @@ mod tests {
             errs.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
         assert_eq!(check(json!({"handler": ""})), ["handler: Required value"]);
-        assert_eq!(check(json!({"handler": "h", "overhead": {"podFixed": {"cpu": "-1"}}})),
-            [r#"overhead.limits[cpu]: Invalid value: "-1": must be greater than or equal to 0"#]);
+        assert_eq!(
+            check(json!({"handler": "h", "overhead": {"podFixed": {"cpu": "-1"}}})),
+            [r#"overhead.limits[cpu]: Invalid value: "-1": must be greater than or equal to 0"#]
+        );
     }
 }

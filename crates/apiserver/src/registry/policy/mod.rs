@@ -7,6 +7,9 @@ use super::{Resource, namespaced};
 /// One line per resource.
 pub(crate) fn table() -> Vec<Resource> {
     vec![
-        namespaced("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets").short(&["pdb"]).status().strategy(poddisruptionbudget::PodDisruptionBudget),
+        namespaced("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
+            .short(&["pdb"])
+            .status()
+            .strategy(poddisruptionbudget::PodDisruptionBudget),
     ]
 }

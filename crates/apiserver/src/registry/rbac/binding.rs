@@ -1,6 +1,10 @@
 //! Role bindings and cluster role bindings.
 
-use apimachinery::{Object, field::{Error, ErrorList}, names};
+use apimachinery::{
+    Object,
+    field::{Error, ErrorList},
+    names,
+};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -122,16 +126,21 @@ mod tests {
             strategy.default(&mut obj);
             strategy.validate(&RequestContext::for_tests(), &obj).iter().map(ToString::to_string).collect::<Vec<_>>()
         };
-        assert_eq!(check(json!({"roleRef": {"kind": "Role", "name": "x"}})),
-            [r#"roleRef.kind: Unsupported value: "Role": supported values: "ClusterRole""#]);
-        assert_eq!(check(json!({"roleRef": {"kind": "ClusterRole", "name": "x"}, "subjects": [{"kind": "ServiceAccount", "name": "x"}]})),
-            ["subjects[0].namespace: Required value"]);
+        assert_eq!(
+            check(json!({"roleRef": {"kind": "Role", "name": "x"}})),
+            [r#"roleRef.kind: Unsupported value: "Role": supported values: "ClusterRole""#]
+        );
+        assert_eq!(
+            check(json!({"roleRef": {"kind": "ClusterRole", "name": "x"}, "subjects": [{"kind": "ServiceAccount", "name": "x"}]})),
+            ["subjects[0].namespace: Required value"]
+        );
     }
 
     #[test]
     fn rows_list_subjects_by_kind() {
         let obj = Object::from_value(json!({"metadata": {"name": "a"}, "roleRef": {"kind": "Role", "name": "r"}, "subjects": [
-            {"kind": "User", "name": "u"}, {"kind": "Group", "name": "g"}, {"kind": "ServiceAccount", "name": "s", "namespace": "n"}]})).unwrap();
+            {"kind": "User", "name": "u"}, {"kind": "Group", "name": "g"}, {"kind": "ServiceAccount", "name": "s", "namespace": "n"}]}))
+        .unwrap();
         let cells = Binding { cluster: false }.cells(&obj, Timestamp::UNIX_EPOCH);
         assert_eq!((&cells[1], &cells[3..]), (&json!("Role/r"), &[json!("u"), json!("g"), json!("n/s")][..]));
     }

@@ -1,6 +1,10 @@
 //! Roles and cluster roles.
 
-use apimachinery::{Object, field::{Error, ErrorList}, names};
+use apimachinery::{
+    Object,
+    field::{Error, ErrorList},
+    names,
+};
 use async_trait::async_trait;
 use serde_json::Value;
 
@@ -88,9 +92,15 @@ mod tests {
             let errs = Role { cluster: true }.validate(&RequestContext::for_tests(), &Object::from_value(obj).unwrap());
             errs.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
-        assert_eq!(check(json!({"rules": [{"apiGroups": [""], "resources": ["y"], "nonResourceURLs": ["/x"], "verbs": ["get"]}]})),
-            [r#"rules[0].nonResourceURLs: Invalid value: ["/x"]: rules cannot apply to both regular resources and non-resource URLs"#]);
-        assert_eq!(check(json!({"aggregationRule": {"clusterRoleSelectors": []}})),
-            ["aggregationRule.clusterRoleSelectors: Required value: at least one clusterRoleSelector required if aggregationRule is non-nil"]);
+        assert_eq!(
+            check(json!({"rules": [{"apiGroups": [""], "resources": ["y"], "nonResourceURLs": ["/x"], "verbs": ["get"]}]})),
+            [r#"rules[0].nonResourceURLs: Invalid value: ["/x"]: rules cannot apply to both regular resources and non-resource URLs"#]
+        );
+        assert_eq!(
+            check(json!({"aggregationRule": {"clusterRoleSelectors": []}})),
+            [
+                "aggregationRule.clusterRoleSelectors: Required value: at least one clusterRoleSelector required if aggregationRule is non-nil"
+            ]
+        );
     }
 }

@@ -2,7 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use apimachinery::{Object, field::{Error, ErrorList, Path}, names};
+use apimachinery::{
+    Object,
+    field::{Error, ErrorList, Path},
+    names,
+};
 use serde_json::{Value, json};
 
 use crate::registry::{
@@ -120,7 +124,9 @@ fn device_request(request: &At<'_>, errs: &mut ErrorList) {
     match mode.str() {
         "ExactCount" if count.int().unwrap_or(0) <= 0 => errs.push(count.invalid("must be greater than zero")),
         "ExactCount" => {}
-        "All" if count.int().unwrap_or(0) != 0 => errs.push(count.invalid(format!("must not be specified when allocationMode is '{}'", mode.str()))),
+        "All" if count.int().unwrap_or(0) != 0 => {
+            errs.push(count.invalid(format!("must not be specified when allocationMode is '{}'", mode.str())))
+        }
         "All" => {}
         _ => errs.push(mode.not_supported(&["All", "ExactCount"])),
     }
@@ -130,7 +136,9 @@ fn constraint(constraint: &At<'_>, requests: &BTreeSet<&str>, errs: &mut ErrorLi
     for request in constraint.get("requests").items() {
         let parent = request.str().split('/').next().unwrap_or_default();
         if !requests.contains(parent) {
-            errs.push(request.invalid("must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"));
+            errs.push(
+                request.invalid("must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"),
+            );
         }
     }
     let attribute = constraint.get("matchAttribute");

@@ -6,7 +6,5 @@ use super::{Resource, cluster};
 
 /// One line per resource.
 pub(crate) fn table() -> Vec<Resource> {
-    vec![
-        cluster("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses").short(&["pc"]).strategy(priorityclass::PriorityClass),
-    ]
+    vec![cluster("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses").short(&["pc"]).strategy(priorityclass::PriorityClass)]
 }

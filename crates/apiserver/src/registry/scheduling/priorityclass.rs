@@ -1,12 +1,20 @@
 //! Priority classes.
 
-use apimachinery::{Object, field::{Error, ErrorList, Path}};
+use apimachinery::{
+    Object,
+    field::{Error, ErrorList, Path},
+};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::{
-    registry::{Column, Generation, Strategy, check::At, edit::default_to, print::{age, count}},
+    registry::{
+        Column, Generation, Strategy,
+        check::At,
+        edit::default_to,
+        print::{age, count},
+    },
     request::RequestContext,
 };
 
@@ -94,8 +102,11 @@ mod tests {
             PriorityClass.validate(&RequestContext::for_tests(), &obj).first().map(ToString::to_string).unwrap_or_default()
         };
         assert_eq!(check("x", 1_000_000_001), "value: Forbidden: maximum allowed value of a user defined priority is 1000000000");
-        assert_eq!(check("system-x", 1), "metadata.name: Forbidden: priority class names with 'system-' prefix are reserved \
-            for system use only. error: system-x is not a known system priority class");
+        assert_eq!(
+            check("system-x", 1),
+            "metadata.name: Forbidden: priority class names with 'system-' prefix are reserved \
+            for system use only. error: system-x is not a known system priority class"
+        );
         assert_eq!(check("system-node-critical", 2_000_001_000), "");
     }
 }

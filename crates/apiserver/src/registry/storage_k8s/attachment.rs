@@ -102,6 +102,9 @@ mod tests {
     fn an_attachment_names_one_volume() {
         let obj = Object::from_value(json!({"spec": {"attacher": "a", "nodeName": "n", "source": {}}})).unwrap();
         let errs = VolumeAttachment.validate(&RequestContext::for_tests(), &obj);
-        assert_eq!(errs[0].to_string(), "spec.source: Required value: must specify exactly one of inlineVolumeSpec and persistentVolumeName");
+        assert_eq!(
+            errs[0].to_string(),
+            "spec.source: Required value: must specify exactly one of inlineVolumeSpec and persistentVolumeName"
+        );
     }
 }

@@ -2,7 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use apimachinery::{Object, field::{Error, ErrorList}, names};
+use apimachinery::{
+    Object,
+    field::{Error, ErrorList},
+    names,
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -185,7 +189,13 @@ mod tests {
     fn node_drivers_have_ids_and_keys() {
         let spec = json!({"drivers": [{"name": "a", "nodeID": ""}, {"name": "a", "nodeID": "n", "topologyKeys": ["k", "k"]}]});
         let errs = validate_node(&Object::from_value(json!({"spec": spec})).unwrap());
-        assert_eq!(errs.iter().map(ToString::to_string).collect::<Vec<_>>(), ["spec.drivers[0].nodeID: Required value",
-            r#"spec.drivers[1].name: Duplicate value: "a""#, r#"spec.drivers[1]: Duplicate value: "k""#]);
+        assert_eq!(
+            errs.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            [
+                "spec.drivers[0].nodeID: Required value",
+                r#"spec.drivers[1].name: Duplicate value: "a""#,
+                r#"spec.drivers[1]: Duplicate value: "k""#
+            ]
+        );
     }
 }

@@ -16,6 +16,9 @@ pub(crate) fn table() -> Vec<Resource> {
         namespaced(GROUP, "v1", "CSIStorageCapacity", "csistoragecapacities").returns_deleted().strategy(csi::Capacity),
         cluster(GROUP, "v1", "StorageClass", "storageclasses").short(&["sc"]).returns_deleted().strategy(storageclass::StorageClass),
         cluster(GROUP, "v1", "VolumeAttachment", "volumeattachments").status().returns_deleted().strategy(attachment::VolumeAttachment),
-        cluster(GROUP, "v1", "VolumeAttributesClass", "volumeattributesclasses").short(&["vac"]).returns_deleted().strategy(attachment::ATTRIBUTES),
+        cluster(GROUP, "v1", "VolumeAttributesClass", "volumeattributesclasses")
+            .short(&["vac"])
+            .returns_deleted()
+            .strategy(attachment::ATTRIBUTES),
     ]
 }

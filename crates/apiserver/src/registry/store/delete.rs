@@ -78,7 +78,10 @@ impl Store {
             return Err(wrong(format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", obj.uid())));
         }
         if let Some(version) = options.resource_version.as_ref().filter(|v| *v != obj.resource_version()) {
-            let text = format!("Precondition failed: ResourceVersion in precondition: {version}, ResourceVersion in object meta: {}", obj.resource_version());
+            let text = format!(
+                "Precondition failed: ResourceVersion in precondition: {version}, ResourceVersion in object meta: {}",
+                obj.resource_version()
+            );
             return Err(wrong(text));
         }
         Ok(())
@@ -193,7 +196,13 @@ impl Store {
 }
 
 /// Decides what a deletion does to the object; `grace` asks the kind for its grace period.
-fn plan(mut obj: Object, options: &DeleteOptions, now: jiff::Timestamp, strategy: &dyn Strategy, grace: impl Fn(&Object) -> Option<i64>) -> Plan {
+fn plan(
+    mut obj: Object,
+    options: &DeleteOptions,
+    now: jiff::Timestamp,
+    strategy: &dyn Strategy,
+    grace: impl Fn(&Object) -> Option<i64>,
+) -> Plan {
     let graceful = match begin(&mut obj, options, now, grace) {
         Begun::Pending => return Plan::Nothing,
         Begun::Graceful(seconds) => Some(seconds),
@@ -298,7 +307,9 @@ mod tests {
     #[test]
     fn a_pending_deletion_may_only_be_shortened() {
         let graceful = |_: &Object| Some(30);
-        let Plan::Mark { obj, .. } = plan(object(json!({"name": "a"})), &DeleteOptions::default(), at(0), &Plain, graceful) else { panic!("not marked") };
+        let Plan::Mark { obj, .. } = plan(object(json!({"name": "a"})), &DeleteOptions::default(), at(0), &Plain, graceful) else {
+            panic!("not marked")
+        };
         assert_eq!(obj.deletion_timestamp(), Some(at(30)));
         let longer = DeleteOptions { grace_period_seconds: Some(60), ..Default::default() };
         assert_eq!(plan(obj.clone(), &longer, at(1), &Plain, graceful), Plan::Nothing);

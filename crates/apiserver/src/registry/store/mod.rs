@@ -19,7 +19,10 @@ use serde_json::Value;
 pub(crate) use delete::Deleted;
 pub(crate) use update::{Change, View};
 
-use super::{Strategy, Wiring, catalog::{Catalog, Served}};
+use super::{
+    Strategy, Wiring,
+    catalog::{Catalog, Served},
+};
 use crate::{
     admission::{Attributes, Chain, Operation},
     loopback::Loopback,

@@ -195,7 +195,11 @@ impl Store {
         if matches!(version.as_str(), "" | "0") {
             if !resource.strategy.allow_unconditional_update() {
                 let path = field::Path::new("metadata").child("resourceVersion");
-                let error = field::Error::invalid(&path, if version.is_empty() { Value::from("") } else { Value::from(0) }, "must be specified for an update");
+                let error = field::Error::invalid(
+                    &path,
+                    if version.is_empty() { Value::from("") } else { Value::from(0) },
+                    "must be specified for an update",
+                );
                 return Err(self.invalid(name, vec![error]));
             }
         } else if version.parse::<u64>().is_err() {

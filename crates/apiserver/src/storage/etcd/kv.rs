@@ -221,16 +221,24 @@ mod tests {
     fn a_store_that_fails_is_told_apart_from_one_that_is_late_or_away() {
         let answer = |status: Status| failed(status.into()).into_status(Verb::Create, &GroupResource::new("", "configmaps"), "x");
         let away = answer(Status::unavailable("connection error: http2 error: keep-alive timed out"));
-        assert_eq!((away.code, &*away.message), (500, "rpc error: code = Unavailable desc = connection error: http2 error: keep-alive timed out"));
+        assert_eq!(
+            (away.code, &*away.message),
+            (500, "rpc error: code = Unavailable desc = connection error: http2 error: keep-alive timed out")
+        );
         let late = answer(Status::deadline_exceeded("context deadline exceeded"));
-        assert_eq!((late.code, &*late.message), (504, "Timeout: request did not complete within requested timeout - context deadline exceeded"));
+        assert_eq!(
+            (late.code, &*late.message),
+            (504, "Timeout: request did not complete within requested timeout - context deadline exceeded")
+        );
         let own = answer(Status::unavailable("etcdserver: request timed out"));
         assert_eq!((own.code, &*own.message), (500, "etcdserver: request timed out"));
     }
 
     #[test]
     fn old_etcds_are_not_believed_about_progress() {
-        for (version, believed) in [("3.5.1", false), ("3.5.13", true), ("3.4.31", true), ("3.3.9", false), ("3.6.4", true), ("4.0.0-rc.1", true)] {
+        for (version, believed) in
+            [("3.5.1", false), ("3.5.13", true), ("3.4.31", true), ("3.3.9", false), ("3.6.4", true), ("4.0.0-rc.1", true)]
+        {
             assert_eq!(reports_progress(version), believed, "{version}");
         }
     }

@@ -79,7 +79,8 @@ async fn passes_the_suite(server: Server) {
         let (etcd, run) = (etcd.clone(), run.fetch_add(1, Ordering::Relaxed));
         async move {
             // One store for all cases: each begins with an empty prefix.
-            let everything = DeleteRangeRequest { key: "/registry/".into(), range_end: "/registry0".into(), ..DeleteRangeRequest::default() };
+            let everything =
+                DeleteRangeRequest { key: "/registry/".into(), range_end: "/registry0".into(), ..DeleteRangeRequest::default() };
             etcd.kv.client().delete_range(everything).await.unwrap();
             tracing::debug!(run, "next case");
             let storage = etcd.open(pods());

@@ -52,7 +52,9 @@ pub(super) fn plan(cron: &CronJob, jobs: &[Arc<Job>], now: Timestamp) -> Plan {
         },
     };
     match Schedule::parse(&spec.schedule) {
-        Err(error) => plan.actions.push(Action::Warning("UnparseableSchedule", format!("unparseable schedule: {:?} : {error}", spec.schedule))),
+        Err(error) => {
+            plan.actions.push(Action::Warning("UnparseableSchedule", format!("unparseable schedule: {:?} : {error}", spec.schedule)))
+        }
         Ok(schedule) => plan.schedule(cron, jobs, &schedule, &zone, now),
     }
     plan
@@ -95,7 +97,10 @@ impl Plan {
     /// Deletes the oldest finished jobs beyond the limits.
     fn clean_up(&mut self, cron: &CronJob, jobs: &[Arc<Job>]) {
         let spec = &cron.spec;
-        let limits = [(finish::COMPLETE, spec.successful_jobs_history_limit.unwrap_or(3)), (finish::FAILED, spec.failed_jobs_history_limit.unwrap_or(1))];
+        let limits = [
+            (finish::COMPLETE, spec.successful_jobs_history_limit.unwrap_or(3)),
+            (finish::FAILED, spec.failed_jobs_history_limit.unwrap_or(1)),
+        ];
         for (how, limit) in limits {
             let finished = jobs.iter().filter(|job| job.status.as_ref().is_some_and(|status| finish::holds(status, how)));
             let mut finished: Vec<_> = finished.filter(|job| job.metadata.deletion_timestamp.is_none()).cloned().collect();
@@ -122,7 +127,10 @@ impl Plan {
         let policy = spec.concurrency_policy.as_deref().unwrap_or("Allow");
         let active = self.status.active.clone().unwrap_or_default();
         if policy == "Forbid" && !active.is_empty() {
-            self.actions.push(Action::Normal("JobAlreadyActive", "Not starting job because prior execution is running and concurrency policy is Forbid".into()));
+            self.actions.push(Action::Normal(
+                "JobAlreadyActive",
+                "Not starting job because prior execution is running and concurrency policy is Forbid".into(),
+            ));
             return;
         }
         if policy == "Replace" {
@@ -155,7 +163,8 @@ fn job(cron: &CronJob, due: Timestamp, zone: &TimeZone) -> Job {
     let meta = template.metadata.unwrap_or_default();
     let mut annotations = meta.annotations.unwrap_or_default();
     let local = due.to_zoned(zone.clone());
-    annotations.insert(SCHEDULED.into(), jiff::fmt::strtime::format("%Y-%m-%dT%H:%M:%S%:z", &local).unwrap_or_default().replace("+00:00", "Z"));
+    annotations
+        .insert(SCHEDULED.into(), jiff::fmt::strtime::format("%Y-%m-%dT%H:%M:%S%:z", &local).unwrap_or_default().replace("+00:00", "Z"));
     Job {
         metadata: ObjectMeta {
             name: Some(format!("{}-{}", name_of(&cron.metadata), due.as_second() / 60)),

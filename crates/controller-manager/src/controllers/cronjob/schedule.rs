@@ -92,7 +92,8 @@ impl Schedule {
     fn times(&self, date: Date, zone: &TimeZone) -> impl Iterator<Item = Timestamp> {
         let hours = (0..24_i8).filter(|hour| self.hours & (1 << hour) != 0);
         let minutes = self.minutes;
-        let all = hours.flat_map(move |hour| (0..60_i8).filter(move |minute| minutes & (1 << minute) != 0).map(move |minute| (hour, minute)));
+        let all =
+            hours.flat_map(move |hour| (0..60_i8).filter(move |minute| minutes & (1 << minute) != 0).map(move |minute| (hour, minute)));
         all.filter_map(move |(hour, minute)| {
             let time: DateTime = date.at(hour, minute, 0, 0);
             zone.to_timestamp(time).ok()
@@ -131,7 +132,8 @@ fn range(part: &str, min: u32, max: u32, names: &[&str]) -> Option<(u64, bool)> 
         return None;
     }
     let step = step.unwrap_or(1);
-    let bits = (first..=last).step_by(usize::try_from(step).ok()?).fold(0, |bits, value| bits | 1_u64 << (if wraps { value % 7 } else { value }));
+    let bits =
+        (first..=last).step_by(usize::try_from(step).ok()?).fold(0, |bits, value| bits | 1_u64 << (if wraps { value % 7 } else { value }));
     Some((bits, star && step == 1))
 }
 

@@ -105,10 +105,9 @@ impl Controller {
         let pods = self.claim(&set, &key).await?;
         let known = self.revisions.by_index(CONTROLLER_UID, set.metadata.uid.as_deref().unwrap_or_default());
         let api: Api<ControllerRevision> = Api::namespaced(self.context.client.clone(), &key.namespace);
-        let newest = revisions::apply(&api, revisions::plan(&known, &spec.template), |number, collisions| {
-            new_revision(&set, number, collisions)
-        })
-        .await?;
+        let newest =
+            revisions::apply(&api, revisions::plan(&known, &spec.template), |number, collisions| new_revision(&set, number, collisions))
+                .await?;
         let hash = newest.metadata.labels.as_ref().and_then(|labels| labels.get(nodes::HASH)).cloned().unwrap_or_default();
         let (all, now) = (self.nodes.list(), component::clock::now());
         let acted = if satisfied { self.act(&set, &key, plan::plan(&set, &all, &pods, &hash, now)).await } else { Ok(()) };

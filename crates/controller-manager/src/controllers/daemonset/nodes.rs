@@ -90,11 +90,7 @@ pub(super) fn pod(set: &DaemonSet, node: &str, hash: &str) -> Pod {
 }
 
 fn pin(affinity: &mut Affinity, node: &str) {
-    let requirement = NodeSelectorRequirement {
-        key: "metadata.name".into(),
-        operator: "In".into(),
-        values: Some(vec![node.to_owned()]),
-    };
+    let requirement = NodeSelectorRequirement { key: "metadata.name".into(), operator: "In".into(), values: Some(vec![node.to_owned()]) };
     let node_affinity: &mut NodeAffinity = affinity.node_affinity.get_or_insert_default();
     let required: &mut NodeSelector = node_affinity.required_during_scheduling_ignored_during_execution.get_or_insert_default();
     if required.node_selector_terms.is_empty() {

@@ -165,9 +165,10 @@ impl Plan {
         match condition.reason.as_deref() {
             Some(TIMED_OUT) => true,
             Some(NEW_AVAILABLE) => false,
-            _ => condition.last_update_time.as_ref().is_some_and(|from| {
-                from.0.saturating_add(SignedDuration::from_secs(deadline.into())).is_ok_and(|end| end < self.now)
-            }),
+            _ => condition
+                .last_update_time
+                .as_ref()
+                .is_some_and(|from| from.0.saturating_add(SignedDuration::from_secs(deadline.into())).is_ok_and(|end| end < self.now)),
         }
     }
 

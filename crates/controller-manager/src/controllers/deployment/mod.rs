@@ -131,15 +131,16 @@ impl Controller {
     async fn reconcile(self: Arc<Self>, key: Key) -> anyhow::Result<Outcome> {
         let Some(deployment) = self.deployments.get(&key) else { return Ok(Outcome::Done) };
         let sets = self.claim(&deployment, &key).await?;
-        let pods: BTreeMap<_, _> = sets.iter().filter_map(|set| set.metadata.uid.clone()).map(|uid| {
-            let pods = self.pods.by_index(CONTROLLER_UID, &uid);
-            (uid, pods)
-        }).collect();
-        let observed = Observed {
-            deployment: deployment.as_ref().clone(),
-            sets: sets.iter().map(|set| set.as_ref().clone()).collect(),
-            pods,
-        };
+        let pods: BTreeMap<_, _> = sets
+            .iter()
+            .filter_map(|set| set.metadata.uid.clone())
+            .map(|uid| {
+                let pods = self.pods.by_index(CONTROLLER_UID, &uid);
+                (uid, pods)
+            })
+            .collect();
+        let observed =
+            Observed { deployment: deployment.as_ref().clone(), sets: sets.iter().map(|set| set.as_ref().clone()).collect(), pods };
         self.act(&deployment, &key, plan::plan(observed, component::clock::now())).await
     }
 

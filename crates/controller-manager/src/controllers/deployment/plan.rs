@@ -1,10 +1,6 @@
 //! What to do about one Deployment. Pure: the plan works on copies and notes each step as an action.
 
-use std::{
-    collections::BTreeMap,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use k8s_openapi::api::{
@@ -96,7 +92,11 @@ impl Plan {
             }
             return self.sync_status_only();
         }
-        if limits::is_rolling(&self.deployment) { self.roll() } else { self.recreate() }
+        if limits::is_rolling(&self.deployment) {
+            self.roll()
+        } else {
+            self.recreate()
+        }
         self.sync_rollout_status();
     }
 

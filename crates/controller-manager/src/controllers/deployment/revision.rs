@@ -106,12 +106,7 @@ pub(super) fn new_set(deployment: &Deployment) -> ReplicaSet {
             labels: Some(labels),
             ..ObjectMeta::default()
         },
-        spec: Some(ReplicaSetSpec {
-            replicas: Some(0),
-            min_ready_seconds: spec.min_ready_seconds,
-            selector,
-            template: Some(template),
-        }),
+        spec: Some(ReplicaSetSpec { replicas: Some(0), min_ready_seconds: spec.min_ready_seconds, selector, template: Some(template) }),
         status: None,
     }
 }

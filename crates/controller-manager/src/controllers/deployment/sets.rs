@@ -17,14 +17,8 @@ const REVISION_HISTORY: &str = "deployment.kubernetes.io/revision-history";
 const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
 const MAX: &str = "deployment.kubernetes.io/max-replicas";
 /// Annotations of a Deployment that are its own business and not copied to its ReplicaSets.
-const NOT_COPIED: [&str; 6] = [
-    "kubectl.kubernetes.io/last-applied-configuration",
-    REVISION,
-    REVISION_HISTORY,
-    DESIRED,
-    MAX,
-    "deprecated.deployment.rollback.to",
-];
+const NOT_COPIED: [&str; 6] =
+    ["kubectl.kubernetes.io/last-applied-configuration", REVISION, REVISION_HISTORY, DESIRED, MAX, "deprecated.deployment.rollback.to"];
 /// The longest revision history kept on a ReplicaSet, in characters.
 const MAX_HISTORY: usize = 2000;
 

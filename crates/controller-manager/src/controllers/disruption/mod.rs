@@ -99,7 +99,12 @@ impl Controller {
                 "Pods selected by this PodDisruptionBudget (selector: {:?}) were found to be unmanaged. As a result, the status of \
                  the PDB cannot be calculated correctly, which may result in undefined behavior. To account for these pods please \
                  set \".spec.minAvailable\" field of the PDB to an integer value.",
-                budget.spec.as_ref().and_then(|spec| spec.selector.as_ref()).and_then(|selector| selector.match_labels.clone()).unwrap_or_default(),
+                budget
+                    .spec
+                    .as_ref()
+                    .and_then(|spec| spec.selector.as_ref())
+                    .and_then(|selector| selector.match_labels.clone())
+                    .unwrap_or_default(),
             );
             self.context.recorder.warning(&budget.object_ref(&()), "UnmanagedPods", text);
         }

@@ -66,7 +66,11 @@ pub(super) fn status(
     (status, again)
 }
 
-fn still_disrupted(before: &PodDisruptionBudgetStatus, matching: &[Arc<Pod>], now: Timestamp) -> (BTreeMap<String, Time>, Option<Duration>) {
+fn still_disrupted(
+    before: &PodDisruptionBudgetStatus,
+    matching: &[Arc<Pod>],
+    now: Timestamp,
+) -> (BTreeMap<String, Time>, Option<Duration>) {
     let (mut disrupted, mut again) = (BTreeMap::new(), None::<Duration>);
     for (name, since) in before.disrupted_pods.iter().flatten() {
         let pod = matching.iter().find(|pod| pod.metadata.name.as_ref() == Some(name));

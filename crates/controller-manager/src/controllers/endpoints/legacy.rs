@@ -65,10 +65,9 @@ fn subsets(service: &Service, pods: &[Arc<Pod>]) -> Vec<EndpointSubset> {
             continue;
         }
         let key: Vec<String> = ports.iter().map(|port| format!("{port:?}")).collect();
-        let group = groups.entry(key.join(";")).or_insert_with(|| EndpointSubset {
-            ports: Some(ports).filter(|ports| !ports.is_empty()),
-            ..EndpointSubset::default()
-        });
+        let group = groups
+            .entry(key.join(";"))
+            .or_insert_with(|| EndpointSubset { ports: Some(ports).filter(|ports| !ports.is_empty()), ..EndpointSubset::default() });
         let ready = published || pods::is_ready(pod);
         let list = if ready { &mut group.addresses } else { &mut group.not_ready_addresses };
         list.get_or_insert_default().push(EndpointAddress {
@@ -154,9 +153,7 @@ mod tests {
     fn separates_ready_from_unready_addresses() {
         let pods = [pod("b", "10.0.0.2", true), pod("a", "10.0.0.1", true), pod("c", "10.0.0.3", false)];
         let wanted = plan(&service(), &pods, None).unwrap();
-        let address = |ip: &str, name: &str| {
-            json!({"ip": ip, "nodeName": "n1", "targetRef": {"kind": "Pod", "namespace": "default", "name": name, "uid": name}})
-        };
+        let address = |ip: &str, name: &str| json!({"ip": ip, "nodeName": "n1", "targetRef": {"kind": "Pod", "namespace": "default", "name": name, "uid": name}});
         let expected = json!([{
             "addresses": [address("10.0.0.1", "a"), address("10.0.0.2", "b")],
             "notReadyAddresses": [address("10.0.0.3", "c")],

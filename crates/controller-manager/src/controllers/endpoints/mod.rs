@@ -179,7 +179,6 @@ impl SliceController {
     }
 }
 
-
 struct EndpointsController {
     caches: Caches,
     endpoints: Informer<Endpoints>,

@@ -52,7 +52,8 @@ impl Collector {
                     // New owners since the look above mean another verdict.
                     resource_version: if unblock { None } else { latest.metadata.resource_version.clone() },
                 };
-                let params = DeleteParams { propagation_policy: Some(policy), preconditions: Some(preconditions), ..DeleteParams::default() };
+                let params =
+                    DeleteParams { propagation_policy: Some(policy), preconditions: Some(preconditions), ..DeleteParams::default() };
                 let deleted = api.delete(&node.identity.name, &params).await;
                 retry::optional(deleted).context("delete object").map(drop)
             }

@@ -133,9 +133,7 @@ impl Graph {
     /// Owners waiting in the foreground that a dependent no longer blocks.
     fn unblocked(&self, before: &[OwnerReference], after: &[OwnerReference]) -> Vec<Work> {
         let blocks = |owner: &OwnerReference| owner.block_owner_deletion == Some(true);
-        let freed = before.iter().filter(|owner| {
-            blocks(owner) && !after.iter().any(|kept| kept.uid == owner.uid && blocks(kept))
-        });
+        let freed = before.iter().filter(|owner| blocks(owner) && !after.iter().any(|kept| kept.uid == owner.uid && blocks(kept)));
         let waiting = |owner: &&OwnerReference| self.nodes.get(&owner.uid).is_some_and(|node| node.deleting_dependents);
         freed.filter(waiting).map(|owner| Work::Delete(owner.uid.clone())).collect()
     }

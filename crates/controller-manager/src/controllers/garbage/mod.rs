@@ -47,8 +47,10 @@ pub(crate) fn run(context: Context) -> BoxFuture<'static, ()> {
             return;
         }
         let (deleting, orphaning) = (Arc::clone(&collector), Arc::clone(&collector));
-        let delete = queue::work(collector.delete.clone(), workers, shutdown.clone(), move |uid| Arc::clone(&deleting).attempt_to_delete(uid));
-        let orphan = queue::work(collector.orphan.clone(), workers, shutdown.clone(), move |uid| Arc::clone(&orphaning).attempt_to_orphan(uid));
+        let delete =
+            queue::work(collector.delete.clone(), workers, shutdown.clone(), move |uid| Arc::clone(&deleting).attempt_to_delete(uid));
+        let orphan =
+            queue::work(collector.orphan.clone(), workers, shutdown.clone(), move |uid| Arc::clone(&orphaning).attempt_to_orphan(uid));
         let resync = shutdown.run_until_cancelled(collector.resync());
         tokio::join!(delete, orphan, resync);
     }

@@ -1,9 +1,6 @@
 //! One metadata-only informer per resource, started and stopped as the server gains and loses resources.
 
-use std::{
-    collections::BTreeMap,
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use client::informer::{Change, Informer, MetadataSource};
 use component::Shutdown;

@@ -23,7 +23,10 @@ pub(super) enum Verdict {
     /// Keep it, but without its references to these UIDs.
     DropReferences(Vec<String>),
     /// Delete it, and first stop its dependents from blocking it if asked to.
-    Delete { policy: PropagationPolicy, unblock: bool },
+    Delete {
+        policy: PropagationPolicy,
+        unblock: bool,
+    },
 }
 
 /// Judges an object by its owners; `has_dependents` and `dependent_waits` tell of what hangs below it.
@@ -60,10 +63,8 @@ mod tests {
     use super::{Owner, Verdict, judge};
 
     fn judged(owners: &[(&str, Owner)], has_dependents: bool) -> Verdict {
-        let owners: Vec<_> = owners
-            .iter()
-            .map(|(uid, owner)| (OwnerReference { uid: (*uid).into(), ..OwnerReference::default() }, *owner))
-            .collect();
+        let owners: Vec<_> =
+            owners.iter().map(|(uid, owner)| (OwnerReference { uid: (*uid).into(), ..OwnerReference::default() }, *owner)).collect();
         judge(&ObjectMeta::default(), &owners, has_dependents, false)
     }
 

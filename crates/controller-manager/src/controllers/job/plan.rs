@@ -105,7 +105,15 @@ impl Plan {
         status.terminating = Some(count(terminating + deleted));
     }
 
-    fn end(&mut self, status: &mut JobStatus, verdict: &Verdict, active: &[Arc<Pod>], terminating: usize, counted: &Counted, now: Timestamp) {
+    fn end(
+        &mut self,
+        status: &mut JobStatus,
+        verdict: &Verdict,
+        active: &[Arc<Pod>],
+        terminating: usize,
+        counted: &Counted,
+        now: Timestamp,
+    ) {
         let (first, last) =
             if verdict.success { (finish::SUCCESS_CRITERIA_MET, finish::COMPLETE) } else { (finish::FAILURE_TARGET, finish::FAILED) };
         finish::set(status, first, "True", &verdict.reason, &verdict.message, now);

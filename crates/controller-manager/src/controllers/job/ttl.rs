@@ -64,9 +64,9 @@ fn left(job: &Job, now: Timestamp) -> Option<Duration> {
         return None;
     }
     let conditions = job.status.as_ref()?.conditions.as_ref()?;
-    let mut finished = conditions.iter().filter(|condition| {
-        condition.status == "True" && [finish::COMPLETE, finish::FAILED].contains(&condition.type_.as_str())
-    });
+    let mut finished = conditions
+        .iter()
+        .filter(|condition| condition.status == "True" && [finish::COMPLETE, finish::FAILED].contains(&condition.type_.as_str()));
     let since = finished.next()?.last_transition_time.as_ref()?.0;
     Some(Duration::try_from(since.duration_since(now) + SignedDuration::from_secs(seconds.into())).unwrap_or_default())
 }

@@ -25,7 +25,8 @@ pub(super) fn update(status: &mut NamespaceStatus, remaining: &Remaining, now: T
             last_transition_time: Some(Time(now)),
         };
         match current {
-            Some(current) if current.status == condition.status && current.reason == condition.reason && current.message == condition.message => {}
+            Some(current)
+                if current.status == condition.status && current.reason == condition.reason && current.message == condition.message => {}
             Some(current) => {
                 let moved = current.status != condition.status;
                 let since = if moved { condition.last_transition_time.clone() } else { current.last_transition_time.clone() };
@@ -52,7 +53,10 @@ fn wanted(remaining: &Remaining) -> [(&'static str, bool, &'static str, String);
             "NamespaceDeletionDiscoveryFailure",
             failing > 0,
             ("DiscoveryFailed", "ResourcesDiscovered"),
-            format!("Discovery failed for some groups, {failing} failing: unable to retrieve the complete list of server APIs: {}", undiscovered.join(", ")),
+            format!(
+                "Discovery failed for some groups, {failing} failing: unable to retrieve the complete list of server APIs: {}",
+                undiscovered.join(", ")
+            ),
             "All resources successfully discovered",
         ),
         one(
@@ -80,7 +84,10 @@ fn wanted(remaining: &Remaining) -> [(&'static str, bool, &'static str, String);
             "NamespaceFinalizersRemaining",
             !remaining.finalizers.is_empty(),
             ("SomeFinalizersRemain", "ContentHasNoFinalizers"),
-            format!("Some content in the namespace has finalizers remaining: {}", listed(&remaining.finalizers, "in", "resource instances")),
+            format!(
+                "Some content in the namespace has finalizers remaining: {}",
+                listed(&remaining.finalizers, "in", "resource instances")
+            ),
             "All content-preserving finalizers finished",
         ),
     ]

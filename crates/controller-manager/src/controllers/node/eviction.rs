@@ -1,10 +1,6 @@
 //! Deletes pods from nodes whose NoExecute taints they do not tolerate, or no longer.
 
-use std::{
-    collections::HashMap,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use client::{
     Key,

@@ -27,8 +27,7 @@ const BY_CONDITION: [(&str, &str, &str); 6] = [
 ];
 
 /// Which label follows which, for readers of the older name.
-const LABELS: [(&str, &str); 2] =
-    [("kubernetes.io/os", "beta.kubernetes.io/os"), ("kubernetes.io/arch", "beta.kubernetes.io/arch")];
+const LABELS: [(&str, &str); 2] = [("kubernetes.io/os", "beta.kubernetes.io/os"), ("kubernetes.io/arch", "beta.kubernetes.io/arch")];
 
 fn taint(key: &str, effect: &str, now: Timestamp) -> Taint {
     Taint { key: key.into(), effect: effect.into(), time_added: Some(Time(now)), value: None }

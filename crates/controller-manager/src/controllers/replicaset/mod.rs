@@ -145,11 +145,7 @@ impl Controller {
         let mine = self.claim(&set, &key).await?;
         let active: Vec<_> = mine.iter().filter(|pod| pods::is_active(pod)).cloned().collect();
         let terminating = mine.iter().filter(|pod| pods::is_terminating(pod)).count();
-        let managed = if satisfied && set.metadata.deletion_timestamp.is_none() {
-            self.manage(&set, &key, &active).await
-        } else {
-            Ok(())
-        };
+        let managed = if satisfied && set.metadata.deletion_timestamp.is_none() { self.manage(&set, &key, &active).await } else { Ok(()) };
         let now = component::clock::now();
         let written = self.write_status(&set, &active, terminating, managed.as_ref().err()).await;
         managed?;

@@ -81,9 +81,7 @@ fn cost(pod: &Pod) -> i32 {
 }
 
 fn restarts(pod: &Pod) -> i32 {
-    let count = |statuses: &Option<Vec<ContainerStatus>>| {
-        statuses.iter().flatten().map(|status| status.restart_count).max().unwrap_or(0)
-    };
+    let count = |statuses: &Option<Vec<ContainerStatus>>| statuses.iter().flatten().map(|status| status.restart_count).max().unwrap_or(0);
     pod.status.as_ref().map_or(0, |status| count(&status.container_statuses))
 }
 
@@ -146,7 +144,10 @@ mod tests {
             pod("cheap", "n2", "Running", READY, cheap),
         ];
         assert_eq!(first(&pods), "cheap");
-        assert_eq!(first(&pods[..2].iter().cloned().chain([pod("alone", "n2", "Running", READY, json!({}))]).collect::<Vec<_>>()), "crowded-1");
+        assert_eq!(
+            first(&pods[..2].iter().cloned().chain([pod("alone", "n2", "Running", READY, json!({}))]).collect::<Vec<_>>()),
+            "crowded-1"
+        );
     }
 
     #[test]

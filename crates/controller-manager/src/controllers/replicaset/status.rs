@@ -116,10 +116,8 @@ mod tests {
 
     #[test]
     fn counts_ready_available_and_fully_labeled_pods() {
-        let pods = [
-            pod("2026-01-01T00:00:00Z", json!({"app": "web", "tier": "front"})),
-            pod("2026-01-01T00:00:07Z", json!({"app": "web"})),
-        ];
+        let pods =
+            [pod("2026-01-01T00:00:00Z", json!({"app": "web", "tier": "front"})), pod("2026-01-01T00:00:07Z", json!({"app": "web"}))];
         let now = at("2026-01-01T00:00:12Z");
         let status = status(&set(), &pods, 1, None, now);
         let counts = (status.replicas, status.ready_replicas, status.available_replicas, status.fully_labeled_replicas);

@@ -93,10 +93,9 @@ impl Controller {
         let claimed = self.claim(&set, &key).await?;
         let known = self.revisions.by_index(CONTROLLER_UID, set.metadata.uid.as_deref().unwrap_or_default());
         let api: Api<ControllerRevision> = Api::namespaced(self.context.client.clone(), &key.namespace);
-        let newest = revisions::apply(&api, revisions::plan(&known, &spec.template), |number, collisions| {
-            new_revision(&set, number, collisions)
-        })
-        .await?;
+        let newest =
+            revisions::apply(&api, revisions::plan(&known, &spec.template), |number, collisions| new_revision(&set, number, collisions))
+                .await?;
         let update = Revision { name: newest.metadata.name.clone().unwrap_or_default(), template: spec.template.clone() };
         let current = self.current(&set, &known).unwrap_or_else(|| update.clone());
         let now = component::clock::now();
@@ -165,7 +164,8 @@ impl Controller {
                 }
                 Err(error) if retry::is_already_exists(&error) => {}
                 Err(error) => {
-                    let text = format!("create Claim {claim_name} for Pod {name} in StatefulSet {} failed error: {}", key.name, message(&error));
+                    let text =
+                        format!("create Claim {claim_name} for Pod {name} in StatefulSet {} failed error: {}", key.name, message(&error));
                     self.context.recorder.warning(&about, "FailedCreate", text);
                     return Err(error).context("create claim");
                 }

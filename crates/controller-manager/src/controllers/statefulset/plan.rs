@@ -159,7 +159,8 @@ fn status(
     now: Timestamp,
 ) -> StatefulSetStatus {
     let min_ready = set.spec.as_ref().and_then(|spec| spec.min_ready_seconds).unwrap_or(0);
-    let deleted = |pod: &Pod| actions.iter().any(|action| matches!(action, Action::Delete(doomed) if doomed.metadata.uid == pod.metadata.uid));
+    let deleted =
+        |pod: &Pod| actions.iter().any(|action| matches!(action, Action::Delete(doomed) if doomed.metadata.uid == pod.metadata.uid));
     let created = actions.iter().filter_map(|action| match action {
         Action::Create(_, pod) => Some(pod.as_ref()),
         Action::Delete(_) => None,
@@ -167,7 +168,8 @@ fn status(
     let existing: Vec<&Pod> = pods.iter().map(|(_, pod)| pod.as_ref()).collect();
     let staying = existing.iter().copied().filter(|pod| pod.metadata.deletion_timestamp.is_none() && !deleted(pod)).chain(created.clone());
     let staying: Vec<&Pod> = staying.collect();
-    let count = |pods: &[&Pod], holds: &dyn Fn(&Pod) -> bool| i32::try_from(pods.iter().filter(|pod| holds(pod)).count()).unwrap_or(i32::MAX);
+    let count =
+        |pods: &[&Pod], holds: &dyn Fn(&Pod) -> bool| i32::try_from(pods.iter().filter(|pod| holds(pod)).count()).unwrap_or(i32::MAX);
     let total = existing.len() + created.count();
     let mut status = StatefulSetStatus {
         observed_generation: set.metadata.generation,
@@ -181,7 +183,8 @@ fn status(
         collision_count: Some(set.status.as_ref().and_then(|status| status.collision_count).unwrap_or(0)),
         conditions: set.status.as_ref().and_then(|status| status.conditions.clone()),
     };
-    let rolling = set.spec.as_ref().and_then(|spec| spec.update_strategy.as_ref()).and_then(|strategy| strategy.type_.as_deref()) != Some("OnDelete");
+    let rolling =
+        set.spec.as_ref().and_then(|spec| spec.update_strategy.as_ref()).and_then(|strategy| strategy.type_.as_deref()) != Some("OnDelete");
     let all = Some(status.replicas);
     if rolling && status.updated_replicas == all && status.ready_replicas == all {
         status.current_replicas = status.updated_replicas;

@@ -5,7 +5,9 @@ use std::{collections::HashMap, path::Path, time::Duration};
 use async_trait::async_trait;
 
 use super::{
-    Process, exec, instructions::instructions, new_id, shim,
+    Process, exec,
+    instructions::instructions,
+    new_id, shim,
     store::{Container, Sandbox},
 };
 use crate::{

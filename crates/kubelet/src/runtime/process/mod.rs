@@ -12,14 +12,7 @@ mod pid;
 pub(crate) mod shim;
 mod store;
 
-use std::{
-    collections::BTreeMap,
-    ffi::OsString,
-    net::Ipv4Addr,
-    path::Path,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, ffi::OsString, net::Ipv4Addr, path::Path, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use parking_lot::Mutex;

@@ -182,7 +182,10 @@ fn start_error(todo: &Instructions, error: &std::io::Error) -> String {
     let program = todo.argv.first().map(String::as_str).unwrap_or_default();
     let why = match error.kind() {
         std::io::ErrorKind::NotFound if !todo.directory.is_dir() => {
-            return format!("failed to create containerd task: chdir to cwd ({:?}) set in config.json failed: no such file or directory", todo.directory);
+            return format!(
+                "failed to create containerd task: chdir to cwd ({:?}) set in config.json failed: no such file or directory",
+                todo.directory
+            );
         }
         std::io::ErrorKind::NotFound if program.contains('/') => format!("stat {program}: no such file or directory"),
         std::io::ErrorKind::NotFound => "executable file not found in $PATH".into(),

@@ -71,7 +71,11 @@ async fn a_container_survives_the_kubelet_and_is_stopped_by_the_next_one() {
     drop(first);
     let second = open(root.path());
     assert_eq!(status(&second, &id).await.state, RUNNING);
-    let request = v1::ExecSyncRequest { container_id: id.clone(), cmd: vec!["/bin/sh".into(), "-c".into(), "echo $GREETING; exit 4".into()], timeout: 20 };
+    let request = v1::ExecSyncRequest {
+        container_id: id.clone(),
+        cmd: vec!["/bin/sh".into(), "-c".into(), "echo $GREETING; exit 4".into()],
+        timeout: 20,
+    };
     let answer = second.exec_sync(request).await.unwrap();
     assert_eq!((answer.stdout.as_slice(), answer.exit_code), (&b"hello\n"[..], 4));
     second.stop_container(v1::StopContainerRequest { container_id: id.clone(), timeout: 20 }).await.unwrap();
@@ -98,7 +102,8 @@ async fn a_command_that_is_not_there_is_named() {
     let runtime = open(root.path());
     let sandbox = sandbox(&runtime, root.path()).await;
     let config = |command: Vec<String>| v1::ContainerConfig { command, log_path: "0.log".into(), ..Default::default() };
-    let request = |command| v1::CreateContainerRequest { pod_sandbox_id: sandbox.clone(), config: Some(config(command)), sandbox_config: None };
+    let request =
+        |command| v1::CreateContainerRequest { pod_sandbox_id: sandbox.clone(), config: Some(config(command)), sandbox_config: None };
     let error = runtime.create_container(request(vec![])).await.unwrap_err();
     assert!(error.message().contains("needs a \"command\""), "{error}");
     let id = runtime.create_container(request(vec!["no-such-program".into()])).await.unwrap().container_id;

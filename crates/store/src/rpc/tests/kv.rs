@@ -100,11 +100,7 @@ async fn a_transaction_is_one_revision_and_nested_ones_see_its_writes() {
         range_end: Bytes::new(),
     };
     let nested = TxnRequest { compare: vec![compare], success: vec![read.clone()], failure: vec![] };
-    let request = TxnRequest {
-        compare: vec![],
-        success: vec![put("a"), put("b"), op(Request::RequestTxn(nested))],
-        failure: vec![],
-    };
+    let request = TxnRequest { compare: vec![], success: vec![put("a"), put("b"), op(Request::RequestTxn(nested))], failure: vec![] };
     let answer = served.client.txn(request).await.unwrap();
     assert!(answer.succeeded);
     assert_eq!(answer.header.unwrap().revision, 2);
@@ -140,9 +136,8 @@ async fn answers_beyond_four_megabytes_arrive() {
 async fn alarms_stand_in_the_way_of_what_they_concern() {
     let served = serve(Limits::default()).await;
     put(&served, "k", "v").await;
-    let alarm = async |kind: AlarmKind, raised| {
-        served.node.propose(Command::Alarm(Alarm { member: 1, kind: kind as i32, raised })).await.unwrap()
-    };
+    let alarm =
+        async |kind: AlarmKind, raised| served.node.propose(Command::Alarm(Alarm { member: 1, kind: kind as i32, raised })).await.unwrap();
     alarm(AlarmKind::NoSpace, true).await;
     let full = served.client.put(PutRequest { key: "k".into(), ..Default::default() }).await.unwrap_err();
     assert_eq!(refused(full), (Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded".into()));

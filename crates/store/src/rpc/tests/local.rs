@@ -80,7 +80,10 @@ pub(super) struct Served {
 /// Serves a fresh member on a free port.
 pub(super) async fn serve(limits: Limits) -> Served {
     let clock = Arc::new(AtomicU64::new(0));
-    let now = { let clock = clock.clone(); Arc::new(move || Duration::from_millis(clock.load(Relaxed))) };
+    let now = {
+        let clock = clock.clone();
+        Arc::new(move || Duration::from_millis(clock.load(Relaxed)))
+    };
     let state = State::open(Arc::new(Memory::new()), now).unwrap();
     state.promote(Duration::ZERO);
     let node = Arc::new(Local { state });

@@ -5,9 +5,8 @@ use crate::rpc::Limits;
 use etcd::{
     client::{Changes, Error, Watcher},
     etcdserverpb::{
-        CompactionRequest, DeleteRangeRequest, PutRequest, RequestOp, TxnRequest, WatchCreateRequest,
-        WatchCancelRequest, WatchRequest, request_op::Request, watch_client::WatchClient,
-        watch_create_request::FilterType, watch_request::RequestUnion,
+        CompactionRequest, DeleteRangeRequest, PutRequest, RequestOp, TxnRequest, WatchCancelRequest, WatchCreateRequest, WatchRequest,
+        request_op::Request, watch_client::WatchClient, watch_create_request::FilterType, watch_request::RequestUnion,
     },
     mvccpb::event::EventType,
 };
@@ -117,9 +116,8 @@ async fn idle_watchers_that_ask_for_it_are_told_progress() {
 #[tokio::test]
 async fn large_revisions_are_fragmented_on_the_wire_and_whole_at_the_client() {
     let served = serve(Limits { request_bytes: 64 << 20, ..Limits::default() }).await;
-    let put = |key: String| {
-        Some(Request::RequestPut(PutRequest { key: key.into(), value: vec![0; 100 << 10].into(), ..Default::default() }))
-    };
+    let put =
+        |key: String| Some(Request::RequestPut(PutRequest { key: key.into(), value: vec![0; 100 << 10].into(), ..Default::default() }));
     let ops = (0..30).map(|number| RequestOp { request: put(format!("/a/{number}")) });
     let request = TxnRequest { success: ops.collect(), ..Default::default() };
     let mut watcher = served.client.watch(prefix(2));

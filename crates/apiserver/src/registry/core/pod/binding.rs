@@ -68,13 +68,7 @@ pub(crate) struct Assign;
 
 #[async_trait]
 impl Strategy for Assign {
-    async fn begin_update(
-        &self,
-        _ctx: &RequestContext,
-        _api: &Loopback,
-        obj: &mut Object,
-        old: &Object,
-    ) -> Result<Finish, Status> {
+    async fn begin_update(&self, _ctx: &RequestContext, _api: &Loopback, obj: &mut Object, old: &Object) -> Result<Finish, Status> {
         assignable(old)?;
         let wanted = obj.str_at("/spec/nodeName").to_owned();
         keep_all_but_binding(obj, old, &wanted);

@@ -104,8 +104,13 @@ fn unhealthy_may_go(budget: &Object, pod: &Object) -> bool {
 fn charge(budget: &mut Object, pod: &str, now: jiff::Timestamp) -> Result<(), Status> {
     let name = budget.name().to_owned();
     let number = |budget: &Object, pointer| budget.pointer(pointer).and_then(Value::as_i64).unwrap_or(0);
-    let refuse = |message: String, retry| Err(Status::too_many_requests("Cannot evict pod as it would violate the pod's disruption budget.", retry)
-        .with_cause("DisruptionBudget", message, ""));
+    let refuse = |message: String, retry| {
+        Err(Status::too_many_requests("Cannot evict pod as it would violate the pod's disruption budget.", retry).with_cause(
+            "DisruptionBudget",
+            message,
+            "",
+        ))
+    };
     if number(budget, "/status/observedGeneration") < budget.generation() {
         return refuse(format!("The disruption budget {name} is still being processed by the server."), 10);
     }

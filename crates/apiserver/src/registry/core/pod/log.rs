@@ -2,7 +2,12 @@
 
 use std::sync::Arc;
 
-use apimachinery::{Object, field::{Error, ErrorList, Path}, gvk::GroupKind, status::Status};
+use apimachinery::{
+    Object,
+    field::{Error, ErrorList, Path},
+    gvk::GroupKind,
+    status::Status,
+};
 use async_trait::async_trait;
 use axum::body::Body;
 use http::StatusCode;
@@ -19,10 +24,8 @@ use crate::{
 pub(crate) struct Log(pub(crate) Option<Arc<dyn Kubelet>>);
 
 /// Query parameters handed on to the kubelet.
-const PASSED: [&str; 9] = [
-    "follow", "previous", "sinceSeconds", "sinceTime", "timestamps", "tailLines", "limitBytes",
-    "insecureSkipTLSVerifyBackend", "stream",
-];
+const PASSED: [&str; 9] =
+    ["follow", "previous", "sinceSeconds", "sinceTime", "timestamps", "tailLines", "limitBytes", "insecureSkipTLSVerifyBackend", "stream"];
 
 #[async_trait]
 impl Connect for Log {

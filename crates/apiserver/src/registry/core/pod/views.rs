@@ -1,6 +1,9 @@
 //! `pods/ephemeralcontainers` and `pods/resize`: the parts of a running pod that have doors of their own.
 
-use apimachinery::{Object, field::{Error, ErrorList}};
+use apimachinery::{
+    Object,
+    field::{Error, ErrorList},
+};
 use async_trait::async_trait;
 use serde_json::Value;
 

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use apimachinery::field::ErrorList;
 use apimachinery::names;
 
-use super::{env, mounts, probes, resources, security};
 use super::volumes::Volumes;
+use super::{env, mounts, probes, resources, security};
 use crate::registry::check::At;
 use crate::registry::edit::is_zero;
 
@@ -24,9 +24,8 @@ const FOR_RESTARTABLE: &str = "may not be set for init containers without restar
 const NOT_EPHEMERAL: &str = "cannot be set for an Ephemeral Container";
 const PROBES: [&str; 3] = ["livenessProbe", "readinessProbe", "startupProbe"];
 /// What an ephemeral container may not have, in the order upstream looks at it.
-const FORBIDDEN_IN_EPHEMERAL: [&str; 8] = [
-    "ports", "resources", "resizePolicy", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "restartPolicy",
-];
+const FORBIDDEN_IN_EPHEMERAL: [&str; 8] =
+    ["ports", "resources", "resizePolicy", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "restartPolicy"];
 
 /// All containers of a pod spec.
 pub(crate) fn validate(spec: &At<'_>, context: &Context<'_>, errs: &mut ErrorList) {

@@ -251,8 +251,11 @@ mod tests {
             "livenessProbe": {"grpc": {"port": 90}, "timeoutSeconds": 0},
             "lifecycle": {"preStop": {"httpGet": {"port": 1}}}}]}));
         let container = &spec["containers"][0];
-        assert_eq!(container["livenessProbe"], json!({"grpc": {"port": 90, "service": ""}, "timeoutSeconds": 1,
-            "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}));
+        assert_eq!(
+            container["livenessProbe"],
+            json!({"grpc": {"port": 90, "service": ""}, "timeoutSeconds": 1,
+            "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3})
+        );
         assert_eq!(container["lifecycle"]["preStop"]["httpGet"], json!({"path": "/", "port": 1, "scheme": "HTTP"}));
     }
 

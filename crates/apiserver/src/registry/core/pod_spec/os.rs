@@ -5,15 +5,33 @@ use apimachinery::field::ErrorList;
 use crate::registry::check::At;
 
 const POD_ON_WINDOWS: [&str; 15] = [
-    "hostPID", "hostIPC", "securityContext.seLinuxOptions", "securityContext.seccompProfile",
-    "securityContext.appArmorProfile", "securityContext.fsGroup", "securityContext.fsGroupChangePolicy",
-    "securityContext.sysctls", "shareProcessNamespace", "securityContext.runAsUser", "securityContext.runAsGroup",
-    "securityContext.supplementalGroups", "securityContext.supplementalGroupsPolicy", "hostUsers",
+    "hostPID",
+    "hostIPC",
+    "securityContext.seLinuxOptions",
+    "securityContext.seccompProfile",
+    "securityContext.appArmorProfile",
+    "securityContext.fsGroup",
+    "securityContext.fsGroupChangePolicy",
+    "securityContext.sysctls",
+    "shareProcessNamespace",
+    "securityContext.runAsUser",
+    "securityContext.runAsGroup",
+    "securityContext.supplementalGroups",
+    "securityContext.supplementalGroupsPolicy",
+    "hostUsers",
     "securityContext.seLinuxChangePolicy",
 ];
 const CONTAINER_ON_WINDOWS: [&str; 10] = [
-    "seLinuxOptions", "seccompProfile", "appArmorProfile", "capabilities", "readOnlyRootFilesystem", "privileged",
-    "allowPrivilegeEscalation", "procMount", "runAsUser", "runAsGroup",
+    "seLinuxOptions",
+    "seccompProfile",
+    "appArmorProfile",
+    "capabilities",
+    "readOnlyRootFilesystem",
+    "privileged",
+    "allowPrivilegeEscalation",
+    "procMount",
+    "runAsUser",
+    "runAsGroup",
 ];
 
 /// `os` and what follows from it.

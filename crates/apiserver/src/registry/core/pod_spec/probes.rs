@@ -51,8 +51,7 @@ fn probe(probe: &At<'_>, grace_period: i64, errs: &mut ErrorList) {
 type Check = fn(&At<'_>, i64, &mut ErrorList);
 
 /// Handlers in the order they are looked for; the first one found is checked, a further one is forbidden.
-const HANDLERS: [(&str, Check); 5] =
-    [("exec", exec), ("httpGet", http_get), ("tcpSocket", tcp_socket), ("grpc", grpc), ("sleep", sleep)];
+const HANDLERS: [(&str, Check); 5] = [("exec", exec), ("httpGet", http_get), ("tcpSocket", tcp_socket), ("grpc", grpc), ("sleep", sleep)];
 
 fn handler(parent: &At<'_>, grace_period: i64, errs: &mut ErrorList) {
     let mut found = false;

@@ -50,9 +50,24 @@ pub(crate) fn requests_from_limits(resources: &mut Fields) {
 
 const STANDARD_CONTAINER: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 const STANDARD: [&str; 18] = [
-    "cpu", "memory", "ephemeral-storage", "requests.cpu", "requests.memory", "requests.ephemeral-storage",
-    "limits.cpu", "limits.memory", "limits.ephemeral-storage", "pods", "resourcequotas", "services",
-    "replicationcontrollers", "secrets", "configmaps", "persistentvolumeclaims", "storage", "requests.storage",
+    "cpu",
+    "memory",
+    "ephemeral-storage",
+    "requests.cpu",
+    "requests.memory",
+    "requests.ephemeral-storage",
+    "limits.cpu",
+    "limits.memory",
+    "limits.ephemeral-storage",
+    "pods",
+    "resourcequotas",
+    "services",
+    "replicationcontrollers",
+    "secrets",
+    "configmaps",
+    "persistentvolumeclaims",
+    "storage",
+    "requests.storage",
 ];
 /// Names a quota may count beside [`STANDARD`].
 const STANDARD_SERVICES: [&str; 2] = ["services.nodeports", "services.loadbalancers"];

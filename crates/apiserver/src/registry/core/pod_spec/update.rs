@@ -136,4 +136,3 @@ fn restartable_init(spec: &At<'_>, name: &str) -> bool {
     let same = |c: &At<'_>| c.get("name").str() == name && c.get("restartPolicy").str() == "Always";
     spec.get("initContainers").items().iter().any(same)
 }
-

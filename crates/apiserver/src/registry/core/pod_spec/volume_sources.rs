@@ -68,8 +68,7 @@ fn empty_dir(source: &At<'_>, errs: &mut ErrorList) {
 
 /// `hostPath`, in pods and persistent volumes.
 pub(crate) fn host_path(source: &At<'_>, errs: &mut ErrorList) {
-    const TYPES: [&str; 8] =
-        ["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
+    const TYPES: [&str; 8] = ["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
     let path = source.get("path");
     if path.require_str("", errs) {
         no_backsteps(&path, errs);
@@ -222,4 +221,3 @@ fn image(source: &At<'_>, errs: &mut ErrorList) {
     source.get("reference").require_str("", errs);
     source.get("pullPolicy").one_of(&["Always", "IfNotPresent", "Never"], errs);
 }
-

@@ -71,9 +71,12 @@ mod tests {
     fn fractional_bytes_and_hidden_variables_are_told() {
         let spec = json!({"containers": [{"resources": {"requests": {"memory": "100m"}},
             "env": [{"name": "A"}, {"name": "A"}]}]});
-        assert_eq!(collect(&At::new(Path::new("spec"), &spec)), [
-            r#"spec.containers[0].resources.requests[memory]: fractional byte value "100m" is invalid, must be an integer"#,
-            r#"spec.containers[0].env[1]: hides previous definition of "A", which may be dropped when using apply"#,
-        ]);
+        assert_eq!(
+            collect(&At::new(Path::new("spec"), &spec)),
+            [
+                r#"spec.containers[0].resources.requests[memory]: fractional byte value "100m" is invalid, must be an integer"#,
+                r#"spec.containers[0].env[1]: hides previous definition of "A", which may be dropped when using apply"#,
+            ]
+        );
     }
 }

@@ -5,7 +5,11 @@
 
 use std::{net::IpAddr, str::FromStr};
 
-use apimachinery::{Object, field::{Error, Path}, status::Status};
+use apimachinery::{
+    Object,
+    field::{Error, Path},
+    status::Status,
+};
 use futures::FutureExt;
 use ipnet::IpNet;
 use rand::Rng;
@@ -43,7 +47,13 @@ pub(crate) async fn for_create(service: &Service, ctx: &RequestContext, api: &Lo
 }
 
 /// Allocates what the new form needs beyond the old; what only the old one had is given back once it is stored.
-pub(crate) async fn for_update(service: &Service, ctx: &RequestContext, api: &Loopback, obj: &mut Object, old: &Object) -> Result<Finish, Status> {
+pub(crate) async fn for_update(
+    service: &Service,
+    ctx: &RequestContext,
+    api: &Loopback,
+    obj: &mut Object,
+    old: &Object,
+) -> Result<Finish, Status> {
     take_all(service, ctx, api, obj, old).await
 }
 
@@ -62,9 +72,7 @@ async fn take_all(service: &Service, ctx: &RequestContext, api: &Loopback, obj: 
     }
     let freed = freed(obj, old);
     let (service, api) = (service.clone(), api.clone());
-    Ok(Some(Box::new(move |stored| {
-        async move { give_back(&service, &api, if stored { &freed } else { &taken }).await }.boxed()
-    })))
+    Ok(Some(Box::new(move |stored| async move { give_back(&service, &api, if stored { &freed } else { &taken }).await }.boxed())))
 }
 
 /// What the old service held and the new one does not.

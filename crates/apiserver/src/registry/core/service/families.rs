@@ -1,6 +1,9 @@
 //! Address families: what a service asks for, completed by what the cluster has.
 
-use apimachinery::{Object, field::{Error, ErrorList}};
+use apimachinery::{
+    Object,
+    field::{Error, ErrorList},
+};
 use ipnet::IpNet;
 
 use super::{is_headless, needs_cluster_ip};

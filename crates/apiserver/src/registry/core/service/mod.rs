@@ -63,13 +63,7 @@ impl Strategy for Service {
         validate::warnings(obj)
     }
 
-    async fn begin_update(
-        &self,
-        ctx: &RequestContext,
-        api: &Loopback,
-        obj: &mut Object,
-        old: &Object,
-    ) -> Result<Finish, Status> {
+    async fn begin_update(&self, ctx: &RequestContext, api: &Loopback, obj: &mut Object, old: &Object) -> Result<Finish, Status> {
         shape::patch_allocated(obj, old);
         shape::normalize_cluster_ips(obj, Some(old));
         shape::drop_unused(obj, old);

@@ -3,7 +3,11 @@
 
 use std::{collections::BTreeMap, ops::RangeInclusive};
 
-use apimachinery::{Object, field::{Error, ErrorList}, status::Status};
+use apimachinery::{
+    Object,
+    field::{Error, ErrorList},
+    status::Status,
+};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use rand::Rng;
 use serde_json::{Value, json};
@@ -124,7 +128,11 @@ fn named(obj: &Object, bitmap: &mut Bitmap, ours: &[u16], rehearsal: bool, fresh
             Ok(port) if ours.contains(&port) || fresh.contains(&port) => {}
             _ if rehearsal => {}
             Ok(port) if bitmap.range.contains(&port) => {
-                if bitmap.set(port) { fresh.push(port) } else { errs.push(at.invalid("provided port is already allocated")) }
+                if bitmap.set(port) {
+                    fresh.push(port)
+                } else {
+                    errs.push(at.invalid("provided port is already allocated"))
+                }
             }
             _ => {
                 let (low, high) = (bitmap.range.start(), bitmap.range.end());
@@ -266,8 +274,11 @@ mod tests {
             fill(&mut service(json!([{"port": 80, "nodePort": port}])), bitmap, &[], false).unwrap_err()[0].to_string()
         };
         assert_eq!(refused(30001, &mut bitmap), "spec.ports[0].nodePort: Invalid value: 30001: provided port is already allocated");
-        assert_eq!(refused(80, &mut bitmap), "spec.ports[0].nodePort: Invalid value: 80: provided port is not in the valid range. \
-            The range of valid ports is 30000-30002");
+        assert_eq!(
+            refused(80, &mut bitmap),
+            "spec.ports[0].nodePort: Invalid value: 80: provided port is not in the valid range. \
+            The range of valid ports is 30000-30002"
+        );
     }
 
     #[test]

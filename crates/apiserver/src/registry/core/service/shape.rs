@@ -59,8 +59,7 @@ pub(crate) fn patch_allocated(obj: &mut Object, old: &Object) {
 /// A port keeps its node port by name, unless another port has taken it.
 fn patch_node_ports(spec: &mut Fields, mut was: Fields) {
     let node_port = |port: &Fields| port.get("nodePort").and_then(Value::as_i64).unwrap_or(0);
-    let by_name: BTreeMap<String, i64> =
-        each(&mut was, "ports").map(|port| (text(port, "name").to_owned(), node_port(port))).collect();
+    let by_name: BTreeMap<String, i64> = each(&mut was, "ports").map(|port| (text(port, "name").to_owned(), node_port(port))).collect();
     let mut used: BTreeSet<i64> = each(spec, "ports").map(|port| node_port(port)).filter(|n| *n != 0).collect();
     for port in each(spec, "ports") {
         let known = by_name.get(text(port, "name")).copied().unwrap_or(0);

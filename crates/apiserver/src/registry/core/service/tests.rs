@@ -16,9 +16,12 @@ fn complaints(spec: Value) -> Vec<String> {
 
 #[test]
 fn a_minimal_service_gets_upstreams_defaults() {
-    assert_eq!(service(json!({"ports": [{"port": 80}]})).0["spec"], json!({
+    assert_eq!(
+        service(json!({"ports": [{"port": 80}]})).0["spec"],
+        json!({
         "internalTrafficPolicy": "Cluster", "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack",
-        "ports": [{"port": 80, "protocol": "TCP", "targetPort": 80}], "sessionAffinity": "None", "type": "ClusterIP"}));
+        "ports": [{"port": 80, "protocol": "TCP", "targetPort": 80}], "sessionAffinity": "None", "type": "ClusterIP"})
+    );
 }
 
 #[test]
@@ -33,19 +36,31 @@ fn a_headless_service_without_selector_may_be_of_any_family() {
 fn each_rule_answers_with_upstreams_words() {
     let cases: [(Value, &[&str]); 8] = [
         (json!({}), &["spec.ports: Required value"]),
-        (json!({"ports": [{"port": 0}]}), &[
-            "spec.ports[0].port: Invalid value: 0: must be between 1 and 65535, inclusive",
-            "spec.ports[0].targetPort: Invalid value: 0: must be between 1 and 65535, inclusive"]),
+        (
+            json!({"ports": [{"port": 0}]}),
+            &[
+                "spec.ports[0].port: Invalid value: 0: must be between 1 and 65535, inclusive",
+                "spec.ports[0].targetPort: Invalid value: 0: must be between 1 and 65535, inclusive",
+            ],
+        ),
         (json!({"ports": [{"port": 80}, {"port": 81}]}), &["spec.ports[0].name: Required value", "spec.ports[1].name: Required value"]),
         (json!({"type": "ExternalName"}), &["spec.externalName: Required value"]),
-        (json!({"type": "ExternalName", "externalName": "example.com", "clusterIP": "None"}),
-            &["spec.clusterIPs: Forbidden: may not be set for ExternalName services"]),
-        (json!({"type": "NodePort", "clusterIP": "None", "ports": [{"port": 80}]}),
-            &[r#"spec.clusterIPs[0]: Invalid value: "None": may not be set to 'None' for NodePort services"#]),
-        (json!({"ports": [{"port": 80, "nodePort": 32102}]}),
-            &["spec.ports[0].nodePort: Forbidden: may not be used when `type` is 'ClusterIP'"]),
-        (json!({"ports": [{"port": 80}], "allocateLoadBalancerNodePorts": false}),
-            &["spec.allocateLoadBalancerNodePorts: Forbidden: may only be used when `type` is 'LoadBalancer'"]),
+        (
+            json!({"type": "ExternalName", "externalName": "example.com", "clusterIP": "None"}),
+            &["spec.clusterIPs: Forbidden: may not be set for ExternalName services"],
+        ),
+        (
+            json!({"type": "NodePort", "clusterIP": "None", "ports": [{"port": 80}]}),
+            &[r#"spec.clusterIPs[0]: Invalid value: "None": may not be set to 'None' for NodePort services"#],
+        ),
+        (
+            json!({"ports": [{"port": 80, "nodePort": 32102}]}),
+            &["spec.ports[0].nodePort: Forbidden: may not be used when `type` is 'ClusterIP'"],
+        ),
+        (
+            json!({"ports": [{"port": 80}], "allocateLoadBalancerNodePorts": false}),
+            &["spec.allocateLoadBalancerNodePorts: Forbidden: may only be used when `type` is 'LoadBalancer'"],
+        ),
     ];
     for (spec, expected) in cases {
         assert_eq!(complaints(spec.clone()), expected, "{spec}");
@@ -76,8 +91,11 @@ fn external_name_takes_the_address_away() {
     new.0["spec"]["type"] = json!("ExternalName");
     new.0["spec"]["externalName"] = json!("example.org");
     shape::drop_unused(&mut new, &old);
-    assert_eq!(new.0["spec"], json!({"externalName": "example.org", "sessionAffinity": "None", "type": "ExternalName",
-        "ports": [{"port": 80, "protocol": "TCP", "targetPort": 80}]}));
+    assert_eq!(
+        new.0["spec"],
+        json!({"externalName": "example.org", "sessionAffinity": "None", "type": "ExternalName",
+        "ports": [{"port": 80, "protocol": "TCP", "targetPort": 80}]})
+    );
 }
 
 #[test]

@@ -2,7 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use apimachinery::{Object, field::{Error, ErrorList}, names};
+use apimachinery::{
+    Object,
+    field::{Error, ErrorList},
+    names,
+};
 use serde_json::json;
 
 use super::{addresses::cluster_ips, is_external, is_headless, needs_health_port};

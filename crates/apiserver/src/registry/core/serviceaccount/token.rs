@@ -117,8 +117,10 @@ async fn bound_object(api: &Loopback, ctx: &RequestContext, request: &Object, ac
         }
     };
     if !uid.is_empty() && uid != found.uid {
-        let why = format!("the UID in the bound object reference ({uid}) does not match the UID in record. \
-            The object might have been deleted and then recreated");
+        let why = format!(
+            "the UID in the bound object reference ({uid}) does not match the UID in record. \
+            The object might have been deleted and then recreated"
+        );
         return Err(Status::conflict(&GroupResource::new("", kind), &name, why));
     }
     Ok(Some(found))
@@ -194,8 +196,11 @@ mod tests {
         let bound = Bound { kind: "pod", name: "p".into(), uid: "u2".into(), node: Some(("x".into(), "u3".into())) };
         let claims = claims("https://issuer", &request, &account, Some(&bound), 100, 600);
         assert_eq!((&claims["sub"], &claims["exp"]), (&json!("system:serviceaccount:n:s"), &json!(700)));
-        assert_eq!(claims["kubernetes.io"], json!({"namespace": "n", "serviceaccount": {"name": "s", "uid": "u1"},
-            "pod": {"name": "p", "uid": "u2"}, "node": {"name": "x", "uid": "u3"}}));
+        assert_eq!(
+            claims["kubernetes.io"],
+            json!({"namespace": "n", "serviceaccount": {"name": "s", "uid": "u1"},
+            "pod": {"name": "p", "uid": "u2"}, "node": {"name": "x", "uid": "u3"}})
+        );
     }
 
     #[test]
