@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use k8s_openapi::api::core::v1::{ContainerImage, Node as NodeObject, NodeCondition, NodeStatus};
 use kube::{
     Api,
-    api::{Patch, PatchParams, PostParams},
+    api::{GetParams, Patch, PatchParams, PostParams},
 };
 use serde_json::json;
 use tokio::time::Instant;
@@ -61,12 +61,12 @@ pub(crate) async fn report(node: &Arc<Node>, machine: &Machine) {
     let mut cidr = String::new();
     loop {
         let health = health(node).await;
-        let old: Vec<NodeCondition> = match &last {
-            Some((_, status)) => status.conditions.clone().unwrap_or_default(),
-            None => reported(node).await,
-        };
+        // Not what was written last: the node lifecycle controller may have said Unknown since.
+        let old = reported(node).await;
         let status = object::status(node, machine, &health, images(node).await, &old);
-        let due = last.as_ref().is_none_or(|(at, known)| at.elapsed() >= node.settings.status_report || !object::same(known, &status));
+        let turned = !same_conditions(&old, status.conditions.as_deref().unwrap_or_default());
+        let stale = |(at, known): &(Instant, NodeStatus)| at.elapsed() >= node.settings.status_report || !object::same(known, &status);
+        let due = turned || last.as_ref().is_none_or(stale);
         if due {
             match patch(node, &status).await {
                 Ok(object) => {
@@ -91,8 +91,13 @@ fn is_not_found(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404)
 }
 
+/// Whether the API server knows each of the kubelet's conditions as it is.
+fn same_conditions(known: &[NodeCondition], wanted: &[NodeCondition]) -> bool {
+    wanted.iter().all(|condition| known.iter().any(|c| c.type_ == condition.type_ && c.status == condition.status))
+}
+
 async fn reported(node: &Node) -> Vec<NodeCondition> {
-    let found = Api::<NodeObject>::all(node.client.clone()).get_opt(&node.name).await.ok().flatten();
+    let found = Api::<NodeObject>::all(node.client.clone()).get_with(&node.name, &GetParams::any()).await.ok();
     found.and_then(|n| n.status).and_then(|s| s.conditions).unwrap_or_default()
 }
 
