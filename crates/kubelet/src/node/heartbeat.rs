@@ -188,6 +188,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_condition_that_somebody_else_turned_is_written_again() {
+        let ready = |status: &str| NodeCondition { type_: "Ready".into(), status: status.into(), ..Default::default() };
+        assert!(same_conditions(&[ready("True")], &[ready("True")]));
+        assert!(!same_conditions(&[ready("Unknown")], &[ready("True")]));
+        assert!(!same_conditions(&[], &[ready("True")]));
+    }
+
+    #[test]
     fn a_missing_network_keeps_the_node_from_being_ready() {
         let condition = |kind: &str, status: bool| v1::RuntimeCondition {
             r#type: kind.into(),
