@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use apimachinery::{Object, status::Status};
 use component::backoff::Backoff;
@@ -13,6 +13,9 @@ use parking_lot::RwLock;
 
 use crate::loopback::Api;
 use crate::storage::Key;
+
+/// A watch that lasted this long was a good one.
+const STEADY: Duration = Duration::from_secs(5);
 
 /// What an informer feeds.
 pub(crate) trait Sink: Send + Sync + 'static {
@@ -30,16 +33,19 @@ pub(crate) async fn feed(api: Api, sink: Arc<dyn Sink>) {
     let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
     let mut version = None;
     loop {
-        match feed_once(&api, &*sink, &mut version).await {
-            Ok(()) => backoff.reset(),
-            Err(status) => {
-                tracing::debug!(error = %status, "starting a watch over");
-                if status.code == 410 {
-                    version = None;
-                }
-                backoff.wait().await;
+        let began = Instant::now();
+        if let Err(status) = feed_once(&api, &*sink, &mut version).await {
+            tracing::debug!(error = %status, "starting a watch over");
+            if status.code == 410 {
+                version = None;
             }
         }
+        if began.elapsed() >= STEADY {
+            backoff.reset();
+        }
+        // Also after a watch that ended in good order: a server that shuts down ends each at once, and without a pause this
+        // loop would starve all others.
+        backoff.wait().await;
     }
 }
 
