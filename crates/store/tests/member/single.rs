@@ -50,11 +50,15 @@ async fn snapshots_let_go_of_the_log_and_survive_a_kill() {
     let mut cluster = Cluster::start_with(1, &["--snapshot-count", "50"]).await;
     cluster.members[0].wait_for_leader().await;
     let mut kv = cluster.members[0].kv();
-    for number in 0..400 {
+    // A slow disk takes one snapshot while hundreds are written: the second one needs writes after it.
+    eventually("two snapshots are taken", async || {
+        put(&mut kv.clone(), "more", "").await.unwrap();
+        (cluster.members[0].logged().matches("took a snapshot").count() >= 2).then_some(())
+    })
+    .await;
+    for number in 390..400 {
         put(&mut kv, &format!("k{}", number % 10), &number.to_string()).await.unwrap();
     }
-    eventually("two snapshots are taken", async || (cluster.members[0].logged().matches("took a snapshot").count() >= 2).then_some(()))
-        .await;
     cluster.members[0].kill();
     cluster.members[0].start();
     cluster.members[0].wait_for_leader().await;
