@@ -44,6 +44,8 @@ pub struct KubeletConfiguration {
     pub(crate) node_status_update_frequency: Option<Duration>,
     #[serde(deserialize_with = "duration")]
     pub(crate) node_status_report_frequency: Option<Duration>,
+    #[serde(deserialize_with = "duration")]
+    pub(crate) streaming_connection_idle_timeout: Option<Duration>,
     #[serde(deserialize_with = "bytes")]
     pub(crate) container_log_max_size: Option<u64>,
     pub(crate) container_log_max_files: Option<usize>,
@@ -103,7 +105,7 @@ fn duration<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Duration>, D::
 }
 
 /// A duration as Go writes it: `10s`, `5m`, `1h30m`, `250ms`.
-fn parse_duration(text: &str) -> Option<Duration> {
+pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
     if text == "0" {
         return Some(Duration::ZERO);
     }
@@ -149,12 +151,14 @@ clusterDomain: cluster.local
 cgroupDriver: systemd
 nodeStatusReportFrequency: 0s
 nodeStatusUpdateFrequency: 10s
+streamingConnectionIdleTimeout: 1h
 containerLogMaxSize: 10Mi
 ";
         let file: KubeletConfiguration = serde_yaml_ng::from_str(text).unwrap();
         file.check().unwrap();
         assert_eq!(file.cluster_dns, ["10.96.0.10"]);
         assert_eq!(file.container_log_max_size, Some(10 << 20));
+        assert_eq!(file.streaming_connection_idle_timeout, Some(Duration::from_secs(3600)));
         assert_eq!(file.node_status_update_frequency, Some(Duration::from_secs(10)));
         assert_eq!(file.authentication.x509.client_ca_file, Some("/etc/kubernetes/pki/ca.crt".into()));
     }

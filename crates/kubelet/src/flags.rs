@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     net::IpAddr,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use anyhow::{Context, bail};
@@ -11,7 +12,11 @@ use clap::Parser;
 use component::logs::LogFlags;
 use k8s_openapi::api::core::v1::Taint;
 
-use crate::{Config, Runtime, file::KubeletConfiguration, node::eviction::Thresholds};
+use crate::{
+    Config, Runtime,
+    file::{KubeletConfiguration, parse_duration},
+    node::eviction::Thresholds,
+};
 
 /// Port that read-only health checks of upstream's kubelet are on.
 const HEALTHZ_PORT: u16 = 10248;
@@ -20,6 +25,8 @@ const PORT: u16 = 10250;
 /// Where upstream's kubelet keeps its files and its pods' logs.
 const ROOT: &str = "/var/lib/kubelet";
 const LOGS: &str = "/var/log/pods";
+/// Silence that ends a stream, as upstream's.
+const STREAMING_IDLE: Duration = Duration::from_secs(4 * 3600);
 /// Debian's containerd.
 const CONTAINERD: &str = "unix:///run/containerd/containerd.sock";
 
@@ -97,6 +104,9 @@ pub struct Flags {
     /// The cluster's domain.
     #[arg(long)]
     cluster_domain: Option<String>,
+    /// Longest silence of an exec, attach or port-forward stream, `4h`; 0 means any.
+    #[arg(long, value_parser = |text: &str| parse_duration(text).ok_or_else(|| format!("time: invalid duration {text:?}")))]
+    streaming_connection_idle_timeout: Option<Duration>,
     /// Stop and remove all pods when the kubelet exits; for clusters that leave nothing behind.
     #[arg(long)]
     remove_pods_on_exit: bool,
@@ -126,6 +136,7 @@ impl Flags {
             (None, Some(map)) => Thresholds::from_pairs(map.iter().map(|(signal, value)| (signal.as_str(), value.as_str())))?,
             (None, None) => Thresholds::default(),
         };
+        let idle = self.streaming_connection_idle_timeout.or(file.streaming_connection_idle_timeout).unwrap_or(STREAMING_IDLE);
         let logs = file.pod_logs_dir.clone().unwrap_or_else(|| default_logs(&self.root_dir));
         Ok(Config {
             nodes: self.nodes()?,
@@ -153,6 +164,7 @@ impl Flags {
             thresholds,
             cluster_dns: self.cluster_dns.unwrap_or_else(|| file.cluster_dns.clone()),
             cluster_domain: self.cluster_domain.or_else(|| file.cluster_domain.clone()).unwrap_or_default(),
+            streaming_idle: Some(idle).filter(|idle| !idle.is_zero()),
             remove_pods_on_exit: self.remove_pods_on_exit,
             file,
         })
@@ -240,6 +252,15 @@ mod tests {
         assert_eq!(of(&["--runtime", "process"]), Runtime::Process);
         assert!(config(&["--runtime", "docker"]).is_err());
         assert!(config(&["--runtime", "process", "--hollow-nodes", "2"]).is_err());
+    }
+
+    #[test]
+    fn streams_may_be_silent_for_four_hours_unless_told_otherwise() {
+        let idle = |args: &[&str]| config(args).unwrap().streaming_idle;
+        assert_eq!(idle(&[]), Some(Duration::from_secs(14400)));
+        assert_eq!(idle(&["--streaming-connection-idle-timeout", "1h30m"]), Some(Duration::from_secs(5400)));
+        assert_eq!(idle(&["--streaming-connection-idle-timeout", "0"]), None);
+        assert!(config(&["--streaming-connection-idle-timeout", "soon"]).is_err());
     }
 
     #[test]

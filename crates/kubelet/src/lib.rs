@@ -18,7 +18,7 @@ mod start;
 mod text;
 mod volume;
 
-use std::{collections::BTreeMap, net::IpAddr, path::PathBuf};
+use std::{collections::BTreeMap, net::IpAddr, path::PathBuf, time::Duration};
 
 use k8s_openapi::api::core::v1::Taint;
 
@@ -83,6 +83,8 @@ pub struct Config {
     pub cluster_dns: Vec<String>,
     /// The cluster's domain.
     pub cluster_domain: String,
+    /// Silence that ends a stream (exec, attach, port-forward); none never does.
+    pub streaming_idle: Option<Duration>,
     /// Whether an exit stops and removes all pods.
     pub remove_pods_on_exit: bool,
     /// The config file, for what has no flag.

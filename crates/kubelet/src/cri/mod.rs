@@ -54,6 +54,12 @@ macro_rules! cri_calls {
             /// Runs a command in a container and returns its output.
             runtime exec_sync(ExecSyncRequest) -> ExecSyncResponse,
                 |r| Duration::from_secs(if r.timeout > 0 { r.timeout.unsigned_abs() + 10 } else { 600 });
+            /// Prepares a command in a container; answers where its streams are served.
+            runtime exec(ExecRequest) -> ExecResponse, |_| REQUEST;
+            /// Prepares the streams of a container's own process; answers where they are served.
+            runtime attach(AttachRequest) -> AttachResponse, |_| REQUEST;
+            /// Prepares connections to ports of a sandbox; answers where they are served.
+            runtime port_forward(PortForwardRequest) -> PortForwardResponse, |_| REQUEST;
             /// Tells the runtime the node's range of pod addresses.
             runtime update_runtime_config(UpdateRuntimeConfigRequest) -> UpdateRuntimeConfigResponse, |_| REQUEST;
             /// What is known of one image; no image when absent.

@@ -4,6 +4,8 @@ pub(crate) mod capacity;
 pub(crate) mod dns;
 pub(crate) mod events;
 pub(crate) mod eviction;
+#[cfg(test)]
+pub(crate) mod fixture;
 pub(crate) mod heartbeat;
 pub(crate) mod lease;
 pub(crate) mod object;

@@ -58,6 +58,10 @@ impl Hollow {
     }
 }
 
+fn nothing_runs(what: &str) -> tonic::Status {
+    tonic::Status::unimplemented(format!("{what} is not possible here: this is a hollow node, its containers only seem to run"))
+}
+
 fn exit(status: &mut v1::ContainerStatus, now: i64) {
     if status.state == v1::ContainerState::ContainerRunning as i32 {
         status.state = v1::ContainerState::ContainerExited as i32;
@@ -191,6 +195,18 @@ impl Cri for Hollow {
 
     async fn exec_sync(&self, _: v1::ExecSyncRequest) -> CriResult<v1::ExecSyncResponse> {
         Ok(v1::ExecSyncResponse::default())
+    }
+
+    async fn exec(&self, _: v1::ExecRequest) -> CriResult<v1::ExecResponse> {
+        Err(nothing_runs("exec"))
+    }
+
+    async fn attach(&self, _: v1::AttachRequest) -> CriResult<v1::AttachResponse> {
+        Err(nothing_runs("attach"))
+    }
+
+    async fn port_forward(&self, _: v1::PortForwardRequest) -> CriResult<v1::PortForwardResponse> {
+        Err(nothing_runs("port-forward"))
     }
 
     async fn update_runtime_config(&self, _: v1::UpdateRuntimeConfigRequest) -> CriResult<v1::UpdateRuntimeConfigResponse> {

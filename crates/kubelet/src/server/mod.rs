@@ -1,20 +1,15 @@
-//! The kubelet's own server: what the API server asks of a node (logs), and health and metrics for operators.
+//! The kubelet's own server: what the API server asks of a node (logs, streams), and health and metrics for operators.
 
 mod auth;
 mod certificate;
 mod logs;
 mod metrics;
+mod streams;
 
 use std::{sync::Arc, time::Duration};
 
 use anyhow::Context;
-use axum::{
-    Json, Router,
-    extract::State,
-    http::StatusCode,
-    middleware,
-    routing::{any, get},
-};
+use axum::{Json, Router, extract::State, middleware, routing::get};
 use component::{
     Shutdown,
     health::{Check, Health},
@@ -38,7 +33,7 @@ pub(crate) async fn start(config: &Config, listener: TcpListener, nodes: Nodes, 
     registry.register_collector(Box::new(metrics::Running(nodes.clone())));
     let open = component::health::router(health, registry);
     let tls = certificate::server_tls(config)?.load().context("load the server's certificate")?;
-    let router = routes(nodes).merge(open.clone()).layer(middleware::from_fn(auth::check));
+    let router = routes(nodes, config.streaming_idle).merge(open.clone()).layer(middleware::from_fn(auth::check));
     tokio::spawn(component::serve::serve(listener, Some(tls), router, shutdown.clone(), DRAIN));
     if config.healthz_port != 0 {
         let address = (config.healthz_address, config.healthz_port);
@@ -48,23 +43,17 @@ pub(crate) async fn start(config: &Config, listener: TcpListener, nodes: Nodes, 
     Ok(())
 }
 
-fn routes(nodes: Nodes) -> Router {
+fn routes(nodes: Nodes, idle: Option<Duration>) -> Router {
+    let streams = streams::routes(streams::Streams { nodes: nodes.clone(), idle });
     Router::new()
         .route("/containerLogs/{namespace}/{pod}/{container}", get(logs::container))
         .route("/pods", get(pods))
-        .route("/exec/{*rest}", any(later))
-        .route("/attach/{*rest}", any(later))
-        .route("/portForward/{*rest}", any(later))
-        .route("/run/{*rest}", any(later))
         .with_state(nodes)
+        .merge(streams)
 }
 
 /// The pods of all nodes here, as a PodList.
 async fn pods(State(nodes): State<Nodes>) -> Json<List<Pod>> {
     let items = nodes.iter().flat_map(|node| node.pods.all()).map(|pod| (*pod).clone()).collect();
     Json(List { items, ..Default::default() })
-}
-
-async fn later() -> (StatusCode, &'static str) {
-    (StatusCode::NOT_IMPLEMENTED, "exec, attach and port-forward are not implemented by this kubelet yet\n")
 }

@@ -155,6 +155,18 @@ impl Cri for Process {
         exec::run(&container.instructions, request).await
     }
 
+    async fn exec(&self, _: v1::ExecRequest) -> CriResult<v1::ExecResponse> {
+        Err(tonic::Status::unimplemented("the process runtime does not serve streams yet"))
+    }
+
+    async fn attach(&self, _: v1::AttachRequest) -> CriResult<v1::AttachResponse> {
+        Err(tonic::Status::unimplemented("the process runtime does not serve streams yet"))
+    }
+
+    async fn port_forward(&self, _: v1::PortForwardRequest) -> CriResult<v1::PortForwardResponse> {
+        Err(tonic::Status::unimplemented("the process runtime does not serve streams yet"))
+    }
+
     async fn update_runtime_config(&self, _: v1::UpdateRuntimeConfigRequest) -> CriResult<v1::UpdateRuntimeConfigResponse> {
         Ok(v1::UpdateRuntimeConfigResponse {})
     }

@@ -1,0 +1,157 @@
+//! At the server's door: what is refused, and what reaches the runtime's streaming server and comes back.
+
+use std::net::SocketAddr;
+
+use component::Shutdown;
+use http::Method;
+use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+};
+
+use super::*;
+use crate::node::fixture::{fake_api, hollow_node, pod};
+
+const UPGRADE: &str = "Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\nX-Stream-Protocol-Version: v4.channel.k8s.io\r\n";
+
+async fn serve(router: Router) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(component::serve::serve(listener, None, router, Shutdown::new(), Duration::ZERO));
+    address
+}
+
+/// The server of a node with the pod `shop/web`.
+async fn door() -> SocketAddr {
+    let (client, _) = fake_api();
+    let node = hollow_node(1, &client);
+    node.pods.set(&node, pod("web", json!({})));
+    serve(routes(Streams { nodes: Arc::new([node]), idle: None })).await
+}
+
+async fn send(to: SocketAddr, method: &Method, path: &str, headers: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(to).await.unwrap();
+    let request = format!("{method} {path} HTTP/1.1\r\nHost: node-1\r\n{headers}\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    stream
+}
+
+/// A message's head: lines up to the empty one.
+async fn head(stream: &mut TcpStream) -> String {
+    let mut text = vec![];
+    while !text.ends_with(b"\r\n\r\n") {
+        text.push(stream.read_u8().await.unwrap());
+    }
+    String::from_utf8(text).unwrap()
+}
+
+/// Code and body of a whole answer.
+async fn answer(to: SocketAddr, method: &Method, path: &str) -> (u16, String) {
+    let mut stream = send(to, method, path, "Connection: close\r\n").await;
+    read_answer(&mut stream).await
+}
+
+async fn read_answer(stream: &mut TcpStream) -> (u16, String) {
+    let head = head(stream).await.to_lowercase();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).map_or(0, |length| length.parse().unwrap());
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await.unwrap();
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), String::from_utf8(body).unwrap())
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_named_as_upstream_does() {
+    let door = door().await;
+    let plain = |code: u16, text: &str| (code, text.to_owned());
+    let one = "you must specify at least 1 of stdin, stdout, stderr";
+    for (path, expected) in [
+        ("/exec/shop/web/main", plain(400, one)),
+        ("/attach/shop/web/main?tty=1&error=1", plain(400, one)),
+        ("/exec/shop/gone/main?output=1", plain(404, "pod does not exist")),
+        ("/attach/shop/gone/main?output=1", plain(404, "pod does not exist")),
+        ("/exec/shop/web/another-uid/main?output=1", plain(404, "pod not found")),
+        ("/portForward/shop/gone", plain(404, "pod does not exist")),
+        ("/portForward/shop/web/another-uid", plain(404, "pod not found")),
+        ("/exec/shop/web/other?output=1&command=ls", plain(500, "container not found (\"other\")")),
+        ("/exec/shop/web/uid-web/other?output=1&command=ls", plain(500, "container not found (\"other\")")),
+    ] {
+        for method in [Method::GET, Method::POST] {
+            assert_eq!(answer(door, &method, path).await, expected, "{method} {path}");
+        }
+    }
+    assert_eq!(answer(door, &Method::POST, "/run/shop/gone/main?cmd=ls").await, plain(404, "pod does not exist"));
+    assert_eq!(answer(door, &Method::GET, "/run/shop/web/main?cmd=ls").await.0, 405);
+}
+
+#[tokio::test]
+async fn a_websocket_must_name_its_ports() {
+    let door = door().await;
+    let headers = "Connection: Upgrade\r\nUpgrade: websocket\r\n";
+    let mut stream = send(door, &Method::GET, "/portForward/shop/web", headers).await;
+    let refused = head(&mut stream).await;
+    assert!(refused.starts_with("HTTP/1.1 400 "), "{refused}");
+}
+
+/// A server that passes every request on to `location`.
+async fn passing_on(location: String) -> SocketAddr {
+    let handler = move |request: Request| async move { proxy::upgrade(request, &location, None).await };
+    serve(Router::new().fallback(handler)).await
+}
+
+#[tokio::test]
+async fn bytes_pass_both_ways_untouched_and_half_a_close_passes() {
+    let runtime = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let runtime_address = runtime.local_addr().unwrap();
+    let door = passing_on(format!("http://{runtime_address}/exec/t0ken")).await;
+    let backend = async {
+        let mut stream = runtime.accept().await.unwrap().0;
+        let asked = head(&mut stream).await.to_lowercase();
+        assert!(asked.starts_with("post /exec/t0ken http/1.1"), "{asked}");
+        assert!(asked.contains("upgrade: spdy/3.1") && asked.contains("x-stream-protocol-version: v4.channel.k8s.io"), "{asked}");
+        assert!(asked.contains(&format!("host: {runtime_address}")) && !asked.contains("authorization"), "{asked}");
+        let switch = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n\x00early";
+        stream.write_all(switch.as_bytes()).await.unwrap();
+        let mut said = vec![];
+        stream.read_to_end(&mut said).await.unwrap();
+        said.reverse();
+        stream.write_all(&said).await.unwrap();
+    };
+    let client = async {
+        let headers = format!("{UPGRADE}Authorization: Bearer secret\r\nContent-Length: 0\r\n");
+        let mut stream = send(door, &Method::POST, "/anything", &headers).await;
+        let switched = head(&mut stream).await.to_lowercase();
+        assert!(switched.starts_with("http/1.1 101 ") && switched.contains("upgrade: spdy/3.1"), "{switched}");
+        stream.write_all(b"\xff\x00abc").await.unwrap();
+        stream.shutdown().await.unwrap();
+        let mut heard = vec![];
+        stream.read_to_end(&mut heard).await.unwrap();
+        assert_eq!(heard, b"\x00earlycba\x00\xff");
+    };
+    tokio::time::timeout(Duration::from_secs(20), async { tokio::join!(backend, client) }).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_error_of_the_streaming_server_reaches_the_client_and_other_answers_do_not() {
+    for (said, expected) in [
+        ("404 Not Found\r\nContent-Length: 5\r\n\r\ngone\n", (404, "gone\n")),
+        ("200 OK\r\nContent-Length: 2\r\n\r\nhi", (500, "invalid upgrade response: status code 200\n")),
+    ] {
+        let runtime = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let door = passing_on(format!("http://{}/exec/used", runtime.local_addr().unwrap())).await;
+        let mut stream = send(door, &Method::GET, "/", UPGRADE).await;
+        let mut backend = runtime.accept().await.unwrap().0;
+        head(&mut backend).await;
+        backend.write_all(format!("HTTP/1.1 {said}").as_bytes()).await.unwrap();
+        assert_eq!(read_answer(&mut stream).await, (expected.0, expected.1.to_owned()));
+    }
+}
+
+#[tokio::test]
+async fn only_upgrades_are_passed_on_and_only_to_http() {
+    let door = passing_on("https://127.0.0.1:1/exec/x".to_owned()).await;
+    assert_eq!(answer(door, &Method::GET, "/").await, (500, "Upgrade request required\n".to_owned()));
+    let mut stream = send(door, &Method::GET, "/", UPGRADE).await;
+    let wrong = "invalid streaming URL \"https://127.0.0.1:1/exec/x\" of the container runtime\n";
+    assert_eq!(read_answer(&mut stream).await, (500, wrong.to_owned()));
+}
