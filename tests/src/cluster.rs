@@ -1,6 +1,7 @@
 //! A cluster started by `quarterdeck up`, stopped when dropped.
 
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,8 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::command::{Output, binary, run, run_with_input};
+use crate::admin::Admin;
+use crate::command::{binary, run};
 use crate::wait::within;
 
 /// Until the cluster is up; a loaded machine with unoptimised builds needs long.
@@ -18,10 +20,19 @@ const START: Duration = Duration::from_secs(120);
 /// Until it has ended: each part may take ten seconds.
 const STOP: Duration = Duration::from_secs(80);
 
-/// A running cluster.
+/// A running cluster of processes.
 pub struct Cluster {
     directory: TempDir,
     up: Child,
+    admin: Admin,
+}
+
+impl Deref for Cluster {
+    type Target = Admin;
+
+    fn deref(&self) -> &Admin {
+        &self.admin
+    }
 }
 
 impl Cluster {
@@ -39,7 +50,8 @@ impl Cluster {
             .stderr(log)
             .spawn()
             .unwrap();
-        let mut cluster = Self { directory, up };
+        let admin = Admin::new(directory.path(), BTreeMap::new());
+        let mut cluster = Self { directory, up, admin };
         within(START, "the cluster is up", || {
             let said = cluster.said();
             if let Some(status) = cluster.up.try_wait().unwrap() {
@@ -47,6 +59,7 @@ impl Cluster {
             }
             if said.contains("The cluster is up") { Ok(()) } else { Err(said) }
         });
+        cluster.admin = Admin::new(cluster.directory.path(), cluster.members());
         cluster
     }
 
@@ -55,48 +68,9 @@ impl Cluster {
         std::fs::read_to_string(self.directory.path().join("up.log")).unwrap()
     }
 
-    /// Its data directory.
-    pub fn directory(&self) -> &Path {
-        self.directory.path()
-    }
-
-    /// The admin's kubeconfig.
-    pub fn kubeconfig(&self) -> PathBuf {
-        self.directory.path().join("admin.conf")
-    }
-
     /// The log of one of its processes.
     pub fn log(&self, instance: &str) -> String {
         std::fs::read_to_string(self.directory.path().join(format!("logs/{instance}.log"))).unwrap_or_default()
-    }
-
-    /// kubectl as its admin.
-    pub fn kubectl(&self, args: &[&str]) -> Output {
-        run(self.command(args))
-    }
-
-    /// kubectl as its admin, with text on standard input.
-    pub fn kubectl_with_input(&self, args: &[&str], input: &str) -> Output {
-        run_with_input(self.command(args), input)
-    }
-
-    fn command(&self, args: &[&str]) -> &mut Command {
-        // A cache of its own: clusters of different tests share addresses over time.
-        Box::leak(Box::new(Command::new("kubectl")))
-            .env("KUBECONFIG", self.kubeconfig())
-            .env("KUBECACHEDIR", self.directory.path().join("kubectl-cache"))
-            .args(args)
-    }
-
-    /// An object as JSON, if it is there.
-    pub fn get(&self, args: &[&str]) -> Option<Value> {
-        let output = self.kubectl(&[&["get", "-o", "json"], args].concat());
-        if output.code == 0 { Some(serde_json::from_str(&output.out).unwrap()) } else { None }
-    }
-
-    /// Applies a manifest.
-    pub fn apply(&self, manifest: &str) -> String {
-        self.kubectl_with_input(&["apply", "-f", "-"], manifest).ok()
     }
 
     /// Waits until every node is Ready.
@@ -107,18 +81,28 @@ impl Cluster {
 
     /// What `quarterdeck status` knows of a process: its ID.
     pub fn pid(&self, instance: &str) -> i32 {
-        let state: Value = serde_json::from_slice(&std::fs::read(self.directory().join("cluster.json")).unwrap()).unwrap();
-        let instances = state["instances"].as_array().unwrap();
-        let found = instances.iter().find(|process| process["name"] == instance).unwrap_or_else(|| panic!("no {instance} in {state}"));
-        i32::try_from(found["pid"].as_i64().unwrap()).unwrap()
+        i32::try_from(self.instance(instance)["pid"].as_i64().unwrap()).unwrap()
     }
 
     /// Where a process listens, as `quarterdeck status` says it.
     pub fn listens(&self, instance: &str) -> String {
+        listens(&self.instance(instance))
+    }
+
+    fn instance(&self, name: &str) -> Value {
+        let instances = self.instances();
+        let found = instances.iter().find(|process| process["name"] == name);
+        found.unwrap_or_else(|| panic!("no {name} in {instances:?}")).clone()
+    }
+
+    fn instances(&self) -> Vec<Value> {
         let state: Value = serde_json::from_slice(&std::fs::read(self.directory().join("cluster.json")).unwrap()).unwrap();
-        let instances = state["instances"].as_array().unwrap();
-        let found = instances.iter().find(|process| process["name"] == instance).unwrap_or_else(|| panic!("no {instance} in {state}"));
-        found["listens"].as_str().unwrap().split(' ').next().unwrap().to_owned()
+        state["instances"].as_array().unwrap().clone()
+    }
+
+    fn members(&self) -> BTreeMap<String, String> {
+        let named = self.instances().into_iter().map(|process| (process["name"].as_str().unwrap().to_owned(), listens(&process)));
+        named.filter(|(name, _)| name.starts_with("store-")).collect()
     }
 
     /// Sends a signal to one of its processes.
@@ -146,19 +130,10 @@ impl Cluster {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
+}
 
-    /// etcdctl as the operator, against these members.
-    pub fn etcdctl(&self, members: &[&str], args: &[&str]) -> Output {
-        let endpoints: Vec<_> = members.iter().map(|member| self.listens(member)).collect();
-        let pki = |name: &str| self.directory().join("pki/etcd").join(name);
-        run(Command::new("etcdctl")
-            .env("ETCDCTL_API", "3")
-            .arg(format!("--endpoints={}", endpoints.join(",")))
-            .arg(format!("--cacert={}", pki("ca.crt").display()))
-            .arg(format!("--cert={}", pki("healthcheck-client.crt").display()))
-            .arg(format!("--key={}", pki("healthcheck-client.key").display()))
-            .args(args))
-    }
+fn listens(process: &Value) -> String {
+    process["listens"].as_str().unwrap().split(' ').next().unwrap().to_owned()
 }
 
 impl Drop for Cluster {

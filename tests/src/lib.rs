@@ -1,12 +1,17 @@
-//! The harness: a cluster of real processes, real clients to drive it, and waiting with a deadline.
+//! The harness: clusters of real processes and of real containers, real clients to drive them, and waiting with a deadline.
 //!
 //! Needs the binaries (`make build`) and clients (`make tools`); `make test` brings both.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod admin;
+pub mod chain;
 mod cluster;
 mod command;
+mod compose;
 mod wait;
 
+pub use admin::Admin;
 pub use cluster::Cluster;
 pub use command::{Output, binary, has, run, run_with_input};
+pub use compose::Compose;
 pub use wait::{eventually, within};

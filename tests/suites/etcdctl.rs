@@ -29,16 +29,7 @@ fn keys_are_put_got_and_deleted() {
 fn a_transaction_compares_and_chooses() {
     let cluster = store();
     cluster.etcdctl(&ALL, &["put", "a", "1"]).ok();
-    let endpoint = cluster.listens("store-1");
-    let pki = cluster.directory().join("pki/etcd");
-    let mut command = Command::new("etcdctl");
-    command.env("ETCDCTL_API", "3").args([
-        format!("--endpoints={endpoint}"),
-        format!("--cacert={}", pki.join("ca.crt").display()),
-        format!("--cert={}", pki.join("healthcheck-client.crt").display()),
-        format!("--key={}", pki.join("healthcheck-client.key").display()),
-        "txn".to_owned(),
-    ]);
+    let mut command = cluster.etcdctl_command(&ALL, &["txn"]);
     let said = tests::run_with_input(&mut command, "value(\"a\") = \"1\"\n\nput b yes\n\nput b no\n\n\n").ok();
     assert!(said.starts_with("SUCCESS"), "{said}");
     assert_eq!(cluster.etcdctl(&ALL, &["get", "b", "--print-value-only"]).ok(), "yes\n");
@@ -62,17 +53,9 @@ fn a_watch_from_the_past_tells_everything_in_order() {
     for value in ["1", "2"] {
         cluster.etcdctl(&ALL, &["put", "w", value]).ok();
     }
-    let pki = cluster.directory().join("pki/etcd");
     let out = cluster.directory().join("watch.out");
-    let mut watch = Command::new("etcdctl")
-        .env("ETCDCTL_API", "3")
-        .args([
-            format!("--endpoints={}", cluster.listens("store-1")),
-            format!("--cacert={}", pki.join("ca.crt").display()),
-            format!("--cert={}", pki.join("healthcheck-client.crt").display()),
-            format!("--key={}", pki.join("healthcheck-client.key").display()),
-        ])
-        .args(["watch", "w", "--rev=2"])
+    let mut watch = cluster
+        .etcdctl_command(&ALL, &["watch", "w", "--rev=2"])
         .stdout(std::fs::File::create(&out).unwrap())
         .stdin(Stdio::null())
         .spawn()
