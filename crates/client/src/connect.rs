@@ -2,7 +2,8 @@
 //!
 //! Certificates, keys, CA bundles and the kubeconfig itself may be replaced while a component runs. The client made here
 //! looks at their modification times every few seconds and connects anew with what they hold then; while they are
-//! unreadable it goes on with what it had. Every request that is not a watch, a log stream or an upgrade has a deadline.
+//! unreadable it goes on with what it had. Every request that is not a watch, a log stream or an upgrade has a deadline; a
+//! connection whose other end is no longer there breaks within half a minute, so that a watch on it begins anew.
 
 use std::{
     path::{Path, PathBuf},
@@ -11,15 +12,27 @@ use std::{
 };
 
 use http::{HeaderValue, Request, Response, header};
+use hyper_util::{
+    client::legacy::{self, connect::HttpConnector},
+    rt::TokioExecutor,
+};
 use kube::{
     Client, Config,
-    client::Body,
+    client::{Body, ConfigExt as _},
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 use parking_lot::{Mutex, RwLock};
+use tower::{BoxError, ServiceBuilder};
 
 /// The longest wait for the head of a response.
 pub const REQUEST_DEADLINE: Duration = Duration::from_secs(60);
+/// The longest wait for a connection, TLS included.
+const CONNECT_DEADLINE: Duration = Duration::from_secs(30);
+/// A silent connection is probed after the first time, then that often, and breaks when so many probes go unanswered.
+const PROBES: (Duration, Duration, u32) = (Duration::from_secs(15), Duration::from_secs(5), 3);
+/// A connection breaks when what was sent stays unacknowledged for this long. Without it the kernel would try for a quarter
+/// of an hour, at intervals as long as the outage so far.
+const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
 /// How often the files behind a client are looked at.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -108,7 +121,7 @@ impl Connector {
         let config = self.config(token.is_some()).await?;
         let namespace = config.default_namespace.clone();
         let connection = Connection {
-            client: Client::try_from(config).map_err(|error| Error::Setup(Box::new(error)))?,
+            client: direct(config).map_err(|error| Error::Setup(Box::new(error)))?,
             files: self.files(),
             checked: Instant::now(),
         };
@@ -145,6 +158,30 @@ impl Connector {
         }
         paths.into_iter().map(|path| (path.clone(), modified(&path))).collect()
     }
+}
+
+/// A client whose connections break when their other end is no longer there.
+fn direct(config: Config) -> kube::Result<Client> {
+    if config.proxy_url.is_some() {
+        return Client::try_from(config);
+    }
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_keepalive(Some(PROBES.0));
+    tcp.set_keepalive_interval(Some(PROBES.1));
+    tcp.set_keepalive_retries(Some(PROBES.2));
+    tcp.set_tcp_user_timeout(Some(UNACKNOWLEDGED));
+    let tls = config.rustls_https_connector_with_connector(tcp)?;
+    let connector = ServiceBuilder::new().map_future(Box::pin).timeout(CONNECT_DEADLINE).service(tls);
+    let http: legacy::Client<_, Body> = legacy::Client::builder(TokioExecutor::new()).build(connector);
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .map_err(BoxError::from)
+        .service(http);
+    Ok(Client::new(service, config.default_namespace))
 }
 
 async fn from_file(path: &Path) -> Result<Config, KubeconfigError> {
@@ -185,7 +222,7 @@ impl Shared {
     async fn reconnect(&self) -> Option<Client> {
         let files = self.connector.files();
         let config = self.connector.config(self.token.is_some()).await;
-        let client = config.and_then(|config| Client::try_from(config).map_err(|error| Error::Setup(Box::new(error))));
+        let client = config.and_then(|config| direct(config).map_err(|error| Error::Setup(Box::new(error))));
         match client {
             Ok(client) => {
                 tracing::info!("kubeconfig files changed, connecting anew");
@@ -249,6 +286,37 @@ mod tests {
         assert!(token.header().is_none());
         token.replace("abc");
         assert_eq!(token.header().unwrap(), "Bearer abc");
+    }
+
+    /// The kernel's timer of a connection: `02` is one that will probe the other end.
+    fn timer(local: std::net::SocketAddr) -> String {
+        let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+        let end = format!(":{:04X}", local.port());
+        let fields = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        fields.filter(|fields| fields[1].ends_with(&end)).map(|fields| fields[5].to_owned()).next().unwrap_or_default()
+    }
+
+    #[tokio::test]
+    async fn a_silent_connection_is_probed() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = listener.local_addr().unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let kubeconfig = directory.path().join("a.conf");
+        let text = format!(
+            "{{clusters: [{{name: a, cluster: {{server: 'http://{server}'}}}}], users: [{{name: a, user: {{}}}}], \
+             contexts: [{{name: a, context: {{cluster: a, user: a}}}}], current-context: a}}"
+        );
+        std::fs::write(&kubeconfig, text).unwrap();
+        let client = Connector::new(Some(&kubeconfig), "test/v1").unwrap().client().await.unwrap();
+        let watch = tokio::spawn(async move { client.send(get("/api/v1/pods?watch=true")).await });
+        let (_connection, peer) = listener.accept().await.unwrap();
+        let probed = async {
+            while !timer(peer).starts_with("02:") {
+                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(std::time::Duration::from_secs(10), probed).await.expect("no probe is due");
+        assert!(!watch.is_finished(), "the watch goes on without a deadline");
     }
 
     #[tokio::test]
