@@ -41,7 +41,14 @@ struct Pending {
 struct State {
     pending: BTreeMap<String, Pending>,
     /// What the API server has, by uid.
-    written: HashMap<String, Arc<PodStatus>>,
+    written: HashMap<String, Written>,
+}
+
+/// A status that the API server has.
+struct Written {
+    status: Arc<PodStatus>,
+    /// Version of the object that holds it, if known.
+    version: Option<u64>,
 }
 
 /// Statuses of one node's pods.
@@ -56,14 +63,16 @@ impl Statuses {
     pub(crate) fn set(&self, pod: &Pod, status: &PodStatus) {
         let uid = facts::uid(pod).to_owned();
         let mut state = self.state.lock();
-        if !state.written.contains_key(&uid)
-            && let Some(known) = &pod.status
-        {
-            state.written.insert(uid.clone(), Arc::new(known.clone()));
+        if let Some(known) = &pod.status {
+            state
+                .written
+                .entry(uid.clone())
+                .or_insert_with(|| Written { status: Arc::new(known.clone()), version: version(pod) })
+                .learn(pod);
         }
         let unchanged = match state.pending.get(&uid).and_then(|p| p.status.as_deref()) {
             Some(pending) => pending == status,
-            None => state.written.get(&uid).is_some_and(|written| covers(written, status)),
+            None => state.written.get(&uid).is_some_and(|written| covers(&written.status, status)),
         };
         if unchanged {
             return;
@@ -90,7 +99,7 @@ impl Statuses {
 
     /// The last status known to have reached the API server.
     pub(crate) fn written(&self, uid: &str) -> Option<Arc<PodStatus>> {
-        self.state.lock().written.get(uid).cloned()
+        self.state.lock().written.get(uid).map(|written| Arc::clone(&written.status))
     }
 
     /// Writes for ever.
@@ -159,8 +168,8 @@ impl Statuses {
         if let Some(status) = &pending.status {
             let old = self.written(uid).unwrap_or_default();
             let patch = Patch::Strategic(patch(uid, &old, status).map_err(kube::Error::SerdeError)?);
-            api.patch_status(&pending.name, &PatchParams::default(), &patch).await?;
-            self.state.lock().written.insert(uid.to_owned(), status.clone());
+            let object = api.patch_status(&pending.name, &PatchParams::default(), &patch).await?;
+            self.state.lock().written.insert(uid.to_owned(), Written { status: status.clone(), version: version(&object) });
         }
         if pending.delete {
             let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
@@ -186,6 +195,25 @@ impl Statuses {
             state.pending.remove(uid);
         }
     }
+}
+
+impl Written {
+    /// Takes in a later pod in which somebody else turned a condition: the node lifecycle controller does while it does not
+    /// hear of the node.
+    fn learn(&mut self, pod: &Pod) {
+        let Some(now) = pod.status.as_ref().and_then(|status| status.conditions.as_ref()) else { return };
+        let ours = self.status.conditions.as_deref().unwrap_or_default();
+        let turned = ours.iter().any(|c| now.iter().any(|other| other.type_ == c.type_ && other.status != c.status));
+        if turned && version(pod) > self.version {
+            self.status = Arc::new(PodStatus { conditions: Some(now.clone()), ..(*self.status).clone() });
+            self.version = version(pod);
+        }
+    }
+}
+
+/// The version of an object; such numbers grow.
+fn version(pod: &Pod) -> Option<u64> {
+    pod.metadata.resource_version.as_deref()?.parse().ok()
 }
 
 /// Whether the API server will not have it, however often it is asked.
@@ -268,6 +296,24 @@ mod tests {
             "podIPs": [{"ip": "10.0.0.2"}, {"$patch": "delete", "ip": "10.0.0.1"}],
         }});
         assert_eq!(patch, expected);
+    }
+
+    #[test]
+    fn a_condition_that_somebody_else_turned_is_written_again() {
+        let ready = |status: &str| -> PodStatus {
+            serde_json::from_value(json!({"phase": "Running", "conditions": [{"type": "Ready", "status": status}]})).unwrap()
+        };
+        let unready = |version: &str| -> Pod {
+            let metadata = json!({"uid": "u", "resourceVersion": version});
+            serde_json::from_value(json!({"metadata": metadata, "status": ready("False")})).unwrap()
+        };
+        let statuses = Statuses::default();
+        let written = Written { status: Arc::new(ready("True")), version: Some(7) };
+        statuses.state.lock().written.insert("u".into(), written);
+        statuses.set(&unready("5"), &ready("True"));
+        assert!(statuses.state.lock().pending.is_empty(), "what was written has not come back yet");
+        statuses.set(&unready("9"), &ready("True"));
+        assert!(statuses.state.lock().pending.contains_key("u"));
     }
 
     #[test]
