@@ -7,9 +7,9 @@ use std::process::Command;
 
 use serde_json::Value;
 
-const BINARIES: [&str; 6] = ["store", "apiserver", "controller-manager", "scheduler", "kubelet", "quarterdeck"];
+const BINARIES: [&str; 7] = ["store", "apiserver", "controller-manager", "scheduler", "kubelet", "node-routes", "quarterdeck"];
 /// Those that talk to nothing but the API server, and what only they use.
-const SPOKES: [&str; 5] = ["client", "controller-manager", "scheduler", "kubelet", "quarterdeck"];
+const SPOKES: [&str; 6] = ["client", "controller-manager", "scheduler", "kubelet", "node-routes", "quarterdeck"];
 
 /// A crate may not depend on these.
 const NEVER: &[(&str, &[&str])] = &[

@@ -154,6 +154,11 @@ pub fn router(health: Arc<Health>, registry: Arc<metrics::Registry>) -> Router {
         let registry = registry.clone();
         async move { ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], registry.encode()) }
     };
+    probes(health).route("/metrics", get(scrape))
+}
+
+/// Routes for the three endpoints.
+pub fn probes(health: Arc<Health>) -> Router {
     [Endpoint::Healthz, Endpoint::Livez, Endpoint::Readyz]
         .into_iter()
         .fold(Router::new(), |router, endpoint| {
@@ -162,7 +167,6 @@ pub fn router(health: Arc<Health>, registry: Arc<metrics::Registry>) -> Router {
                 .route(&format!("/{}/{{*check}}", endpoint.name()), get(move |state, path| one(endpoint, state, path)))
         })
         .with_state(health)
-        .route("/metrics", get(scrape))
 }
 
 async fn all(endpoint: Endpoint, State(health): State<Arc<Health>>, RawQuery(query): RawQuery) -> Response {
