@@ -18,6 +18,8 @@ use crate::cri::v1;
 
 /// First and last wait between tries to register.
 const REGISTER_RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(7));
+/// Until a starting node is Ready it looks this often, and for this long (upstream: `nodeReadyGracePeriod`).
+const STARTING: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(120));
 
 /// Creates the Node object, or takes the existing one over; returns once the API server has it.
 pub(crate) async fn register(node: &Node, machine: &Machine) {
@@ -55,24 +57,30 @@ async fn try_register(node: &Node, machine: &Machine) -> kube::Result<()> {
     Ok(())
 }
 
-/// Computes the status every ten seconds; writes it when it changed, and every five minutes in any case.
+/// Computes the status every ten seconds, sooner while the node starts; writes it when it changed, and every five minutes in
+/// any case.
 pub(crate) async fn report(node: &Arc<Node>, machine: &Machine) {
     let mut last: Option<(Instant, NodeStatus)> = None;
+    let (began, mut starting) = (Instant::now(), true);
     let mut cidr = String::new();
     loop {
         let health = health(node).await;
+        let known = reported(node).await;
+        if let Some(object) = &known {
+            tell_cidr(node, object, &health, &mut cidr).await;
+        }
+        let reachable = known.is_some();
         // Not what was written last: the node lifecycle controller may have said Unknown since.
-        let old = reported(node).await;
+        let old = known.and_then(|n| n.status).and_then(|s| s.conditions).unwrap_or_default();
         let status = object::status(node, machine, &health, images(node).await, &old);
         let turned = !same_conditions(&old, status.conditions.as_deref().unwrap_or_default());
         let stale = |(at, known): &(Instant, NodeStatus)| at.elapsed() >= node.settings.status_report || !object::same(known, &status);
         let due = turned || last.as_ref().is_none_or(stale);
         if due {
             match patch(node, &status).await {
-                Ok(object) => {
+                Ok(()) => {
                     tell_turns(node, &old, status.conditions.as_deref().unwrap_or_default());
                     last = Some((Instant::now(), status));
-                    tell_cidr(node, &object, &mut cidr).await;
                 }
                 Err(error) if is_not_found(&error) && node.settings.register => {
                     register(node, machine).await;
@@ -82,8 +90,10 @@ pub(crate) async fn report(node: &Arc<Node>, machine: &Machine) {
                 Err(error) => tracing::warn!(node = node.name, error = crate::text::api_error(&error), "report node status"),
             }
         }
+        starting = starting && health.not_ready.is_some() && began.elapsed() < STARTING.1;
+        let pause = if starting && reachable { STARTING.0 } else { node.settings.status_update };
         // Jitter keeps the nodes of one process apart.
-        tokio::time::sleep(node.settings.status_update.mul_f64(1.0 + rand::random::<f64>() / 25.0)).await;
+        tokio::time::sleep(pause.mul_f64(1.0 + rand::random::<f64>() / 25.0)).await;
     }
 }
 
@@ -96,12 +106,11 @@ fn same_conditions(known: &[NodeCondition], wanted: &[NodeCondition]) -> bool {
     wanted.iter().all(|condition| known.iter().any(|c| c.type_ == condition.type_ && c.status == condition.status))
 }
 
-async fn reported(node: &Node) -> Vec<NodeCondition> {
-    let found = Api::<NodeObject>::all(node.client.clone()).get_with(&node.name, &GetParams::any()).await.ok();
-    found.and_then(|n| n.status).and_then(|s| s.conditions).unwrap_or_default()
+async fn reported(node: &Node) -> Option<NodeObject> {
+    Api::<NodeObject>::all(node.client.clone()).get_with(&node.name, &GetParams::any()).await.ok()
 }
 
-async fn patch(node: &Node, status: &NodeStatus) -> kube::Result<NodeObject> {
+async fn patch(node: &Node, status: &NodeStatus) -> kube::Result<()> {
     let api: Api<NodeObject> = Api::all(node.client.clone());
     let mut status = serde_json::to_value(status).map_err(kube::Error::SerdeError)?;
     // Addresses merge by type: without this a node that moved would keep its old ones.
@@ -109,7 +118,7 @@ async fn patch(node: &Node, status: &NodeStatus) -> kube::Result<NodeObject> {
         addresses.push(json!({"$patch": "replace"}));
     }
     let patch = Patch::Strategic(json!({"status": status}));
-    api.patch_status(&node.name, &PatchParams::default(), &patch).await
+    api.patch_status(&node.name, &PatchParams::default(), &patch).await.map(drop)
 }
 
 /// Events for conditions that are new or have turned.
@@ -134,15 +143,16 @@ fn tell_turns(node: &Node, old: &[NodeCondition], new: &[NodeCondition]) {
     }
 }
 
-/// Hands the node's range of pod addresses to the runtime, which may make its network from it; `known` is the last one.
-async fn tell_cidr(node: &Node, object: &NodeObject, known: &mut String) {
+/// Hands the node's range of pod addresses to the runtime, which may make its network from it; `told` is the last one. A
+/// runtime that is not ready may have lost it.
+async fn tell_cidr(node: &Node, object: &NodeObject, health: &Health, told: &mut String) {
     let cidr = object.spec.as_ref().and_then(|s| s.pod_cidr.clone()).unwrap_or_default();
-    if cidr.is_empty() || cidr == *known {
+    if cidr.is_empty() || cidr == *told && health.not_ready.is_none() {
         return;
     }
     let config = v1::RuntimeConfig { network_config: Some(v1::NetworkConfig { pod_cidr: cidr.clone() }) };
     match node.cri.update_runtime_config(v1::UpdateRuntimeConfigRequest { runtime_config: Some(config) }).await {
-        Ok(_) => *known = cidr,
+        Ok(_) => *told = cidr,
         Err(error) => tracing::warn!(node = node.name, error = crate::cri::describe(&error), "tell the runtime its pod CIDR"),
     }
 }
