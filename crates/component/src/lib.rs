@@ -14,6 +14,7 @@ pub mod metrics;
 mod process_metrics;
 pub mod serve;
 pub mod shutdown;
+pub mod tcp;
 pub mod tls;
 
 pub use entry::{install_crypto_provider, main};

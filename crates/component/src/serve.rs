@@ -101,8 +101,7 @@ async fn accept(listener: &TcpListener, places: &Arc<Semaphore>, shutdown: &Shut
         loop {
             match listener.accept().await {
                 Ok((stream, addr)) => {
-                    // Else the tail of an answer waits for the peer's delayed acknowledgement, 40 ms.
-                    let _ = stream.set_nodelay(true);
+                    crate::tcp::prepare(&stream);
                     return Some((stream, addr, place));
                 }
                 Err(error) => {

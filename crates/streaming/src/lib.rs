@@ -30,7 +30,8 @@
 //! Port-forward is a sequence of connections:
 //!
 //! ```ignore
-//! let (response, opening) = port_forward::accept(&mut parts, Limits::default())?;
+//! // A WebSocket client names its ports in the query, a SPDY client as it goes.
+//! let (response, opening) = port_forward::accept(&mut parts, &ports, Limits::default())?;
 //! tokio::spawn(async move {
 //!     let mut forwards = opening.await?;
 //!     while let Some(mut forward) = forwards.next().await {
@@ -48,3 +49,75 @@
 //!
 //! Whoever asks for a command (the API server of a kubelet) sends [`remote_command::request_headers`] and, after the 101,
 //! opens the streams with [`remote_command::connect`].
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod idle;
+mod inbox;
+mod outbox;
+pub mod port_forward;
+pub mod remote_command;
+pub mod spdy;
+mod upgrade;
+pub mod websocket;
+
+use std::{io, time::Duration};
+
+use futures::future::BoxFuture;
+use http::Response;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+/// What a client sends on one stream.
+pub type Reader = Box<dyn AsyncRead + Send + Unpin>;
+/// What a client gets on one stream.
+pub type Writer = Box<dyn AsyncWrite + Send + Unpin>;
+
+/// The answer to a request that is let through, and what opens once it is sent.
+pub type Accepted<T> = (Response<()>, BoxFuture<'static, Result<T, Error>>);
+/// The answer to a request that is not.
+pub type Refusal = Box<Response<String>>;
+
+/// Both directions of a stream.
+pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
+
+/// How long a server waits.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// For anything to go over the connection; then it is closed. The kubelet's `streamingConnectionIdleTimeout`.
+    pub idle: Duration,
+    /// For a client to open the streams it asked for.
+    pub creation: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { idle: Duration::from_secs(4 * 60 * 60), creation: Duration::from_secs(30) }
+    }
+}
+
+/// Why streams do not open, or end.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The connection could not be switched to another protocol.
+    #[error("switch the connection's protocol")]
+    Upgrade(#[source] hyper::Error),
+    /// The connection failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The peer does not keep to the protocol.
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
+    /// The connection has ended.
+    #[error("the connection is closed")]
+    Closed,
+    /// Something took too long.
+    #[error("timed out waiting for {0}")]
+    Late(&'static str),
+}
+
+/// What a peer sent is not of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the peer sent {0}")]
+pub struct Malformed(pub(crate) &'static str);
