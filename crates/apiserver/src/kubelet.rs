@@ -1,6 +1,6 @@
 //! HTTPS to kubelets, with the server's own client certificate.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{io, path::Path, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use apimachinery::status::Status;
@@ -51,11 +51,12 @@ impl KubeletClient {
         let name = ServerName::try_from(host.to_owned()).map_err(|e| e.to_string())?;
         let connecting = async {
             let stream = TcpStream::connect((host, port)).await?;
+            component::tcp::prepare(&stream);
             self.tls.connect(name, stream).await
         };
         match tokio::time::timeout(CONNECT, connecting).await {
             Ok(Ok(stream)) => Ok(stream),
-            Ok(Err(error)) => Err(error.to_string()),
+            Ok(Err(error)) => Err(in_gos_words(&error)),
             Err(_) => Err("i/o timeout".to_owned()),
         }
     }
@@ -72,6 +73,18 @@ impl KubeletClient {
         request.headers_mut().insert(header::HOST, authority);
         let response = sender.send_request(request).await.map_err(|e| e.to_string())?;
         Ok(response.map(Body::new))
+    }
+}
+
+/// What clients and operators look for in an error.
+fn in_gos_words(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => "connect: connection refused".into(),
+        io::ErrorKind::HostUnreachable => "connect: no route to host".into(),
+        io::ErrorKind::NetworkUnreachable => "connect: network is unreachable".into(),
+        io::ErrorKind::TimedOut => "connect: connection timed out".into(),
+        io::ErrorKind::ConnectionReset => "read: connection reset by peer".into(),
+        _ => error.to_string(),
     }
 }
 
@@ -92,9 +105,8 @@ impl Kubelet for KubeletClient {
         sent.map_err(|e| Status::internal(format!("Get \"https://{host}:{port}{path_and_query}\": {e}")))
     }
 
-    async fn send(&self, host: &str, port: u16, request: Request<Body>) -> Result<Response<Body>, Status> {
-        let what = format!("{} \"https://{host}:{port}{}\"", request.method(), request.uri());
-        self.exchange(host, port, request).await.map_err(|e| Status::internal(format!("{what}: {e}")))
+    async fn send(&self, host: &str, port: u16, request: Request<Body>) -> Result<Response<Body>, String> {
+        self.exchange(host, port, request).await
     }
 
     fn address_types(&self) -> &[String] {

@@ -25,7 +25,7 @@ use crate::{
     kubelet::KubeletClient,
     loopback::Loopback,
     pipeline::{Limits, Metrics},
-    registry::{Wiring, store::Hub},
+    registry::{Streams, Wiring, store::Hub},
     server::{Server, service},
     storage::{
         Backend,
@@ -135,6 +135,7 @@ fn assemble(
         reviewer: trust.reviewer,
         local: config.bind_address.is_loopback(),
         kubelet: Some(Arc::new(KubeletClient::from_config(config).context("set up the client for kubelets")?)),
+        streams: Streams::new(shutdown.clone(), &metrics),
     };
     let hub = Hub::new(backend, &config.etcd_prefix, &wiring, trust.admission, loopback);
     let server = Server {

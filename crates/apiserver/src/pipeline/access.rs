@@ -18,7 +18,7 @@ use pin_project_lite::pin_project;
 use tokio::time::Instant;
 
 use super::metrics::{InFlight, Metrics};
-use crate::{request::RequestInfo, server::Server};
+use crate::{registry::Running, request::RequestInfo, server::Server};
 
 pub(super) async fn layer(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {
     let info = request.extensions().get::<RequestInfo>().cloned().unwrap_or_default();
@@ -26,14 +26,21 @@ pub(super) async fn layer(State(server): State<Arc<Server>>, request: Request, n
     let line = format!("{} {}", request.method(), request.uri());
     let agent = request.headers().get(http::header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or_default().to_owned();
     let (started, guard) = (Instant::now(), server.metrics.begin(&info, dry_run));
-    let response = next.run(request).await;
+    let mut response = next.run(request).await;
     let code = response.status().as_u16();
     if info.is_long_running() && response.status().is_success() {
         // The stream is the request: it counts until its last byte.
         let end = End { metrics: server.metrics.clone(), guard, code, started, line, agent };
         return response.map(|body| Body::new(Counted { body, _end: end }));
     }
-    End { metrics: server.metrics.clone(), guard, code, started, line, agent };
+    let end = End { metrics: server.metrics.clone(), guard, code, started, line, agent };
+    if let Some(Running(running)) = response.extensions_mut().remove() {
+        // Protocols were switched: what goes on behind the answer is the request.
+        tokio::spawn(async move {
+            running.cancelled().await;
+            drop(end);
+        });
+    }
     response
 }
 

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use ipnet::IpNet;
 use serde_json::Value;
 
+use super::Streams;
 use crate::{authn, authz::Authorizer, request::UserInfo};
 
 /// Handed to every group's table when the server starts.
@@ -30,8 +31,10 @@ pub(crate) struct Wiring {
     pub(crate) reviewer: Option<Arc<dyn TokenReviewer>>,
     /// Whether the server listens on a loopback address only: then pods and services may have loopback addresses too.
     pub(crate) local: bool,
-    /// Reaches kubelets for logs.
+    /// Reaches kubelets for logs and streams.
     pub(crate) kubelet: Option<Arc<dyn Kubelet>>,
+    /// Streams that outlive their request's answer.
+    pub(crate) streams: Streams,
 }
 
 impl Default for Wiring {
@@ -47,6 +50,7 @@ impl Default for Wiring {
             reviewer: None,
             local: false,
             kubelet: None,
+            streams: Streams::default(),
         }
     }
 }
@@ -83,13 +87,14 @@ pub(crate) trait Kubelet: Send + Sync {
     /// GET `https://host:port/path_and_query`; the body streams.
     async fn get(&self, host: &str, port: u16, path_and_query: &str) -> Result<http::Response<axum::body::Body>, Status>;
 
-    /// Sends a request whose URI is a path with query; an answer that switches protocols can be upgraded.
+    /// Sends a request whose URI is a path with query; an answer that switches protocols can be upgraded. Errors: why the kubelet
+    /// cannot be reached.
     async fn send(
         &self,
         host: &str,
         port: u16,
         request: http::Request<axum::body::Body>,
-    ) -> Result<http::Response<axum::body::Body>, Status>;
+    ) -> Result<http::Response<axum::body::Body>, String>;
 
     /// Types of node addresses to reach kubelets by, in order of preference.
     fn address_types(&self) -> &[String];

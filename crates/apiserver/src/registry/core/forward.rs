@@ -1,15 +1,20 @@
 //! Hands a request on to a kubelet, pod or service, and connects both ends where protocols are switched.
 
+use std::{pin::pin, time::Duration};
+
 use apimachinery::status::Status;
 use axum::body::Body;
 use http::{HeaderMap, Request, Response, StatusCode, header};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, copy, split};
 
-use crate::registry::Call;
+use crate::registry::{Call, Streams};
 
 /// Headers that are for this server and not for the one behind it.
 const OURS: [header::HeaderName; 3] = [header::AUTHORIZATION, header::HOST, header::COOKIE];
+/// After one direction of a joined stream has ended, the other gets this long.
+const LINGER: Duration = Duration::from_secs(5);
 
 /// The call as a request for another path; takes the call's body.
 pub(crate) fn request(call: &mut Call, path_and_query: &str) -> Result<Request<Body>, Status> {
@@ -20,31 +25,58 @@ pub(crate) fn request(call: &mut Call, path_and_query: &str) -> Result<Request<B
     Ok(request)
 }
 
-/// The answer for the client. Where protocols are switched, both connections are joined until one ends.
-pub(crate) fn answer(call: &mut Call, mut response: Response<Body>) -> Response<Body> {
+/// The answer for the client. Where protocols are switched, both connections are joined until one ends or the server stops.
+pub(crate) fn answer(call: &mut Call, mut response: Response<Body>, streams: &Streams) -> Response<Body> {
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
         return response;
     }
     let client = call.parts.extensions.remove::<OnUpgrade>();
     let server = hyper::upgrade::on(&mut response);
-    if let Some(client) = client {
-        tokio::spawn(async move {
-            if let Err(error) = join(client, server).await {
-                tracing::debug!(%error, "a proxied stream ended");
-            }
-        });
-    }
     let headers = response.headers().clone();
     let mut switched = Response::new(Body::empty());
     *switched.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     *switched.headers_mut() = headers;
+    if let Some(client) = client {
+        let shutdown = streams.shutdown().clone();
+        streams.run(&mut switched, async move {
+            match tokio::try_join!(client, server) {
+                Ok((client, server)) => {
+                    shutdown.run_until_cancelled(join(TokioIo::new(client), TokioIo::new(server))).await;
+                }
+                Err(error) => tracing::debug!(%error, "a stream could not be joined"),
+            }
+        });
+    }
     switched
 }
 
-async fn join(client: OnUpgrade, server: OnUpgrade) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let (client, server) = tokio::try_join!(client, server)?;
-    tokio::io::copy_bidirectional(&mut TokioIo::new(client), &mut TokioIo::new(server)).await?;
-    Ok(())
+/// Copies both ways until one direction ends, and the rest of the other for a moment.
+pub(crate) async fn join(client: impl AsyncRead + AsyncWrite, server: impl AsyncRead + AsyncWrite) {
+    let (mut from_client, mut to_client) = split(client);
+    let (mut from_server, mut to_server) = split(server);
+    let mut there = pin!(async {
+        let copied = copy(&mut from_client, &mut to_server).await;
+        let _ = to_server.shutdown().await;
+        copied
+    });
+    let mut back = pin!(async {
+        let copied = copy(&mut from_server, &mut to_client).await;
+        let _ = to_client.shutdown().await;
+        copied
+    });
+    let copied = tokio::select! {
+        copied = &mut there => {
+            let _ = tokio::time::timeout(LINGER, back).await;
+            copied
+        }
+        copied = &mut back => {
+            let _ = tokio::time::timeout(LINGER, there).await;
+            copied
+        }
+    };
+    if let Err(error) = copied {
+        tracing::debug!(%error, "a joined stream broke");
+    }
 }
 
 /// Takes out the headers a proxy must not hand on.

@@ -50,7 +50,7 @@ pub(crate) fn table(wiring: &Wiring) -> Vec<Resource> {
             .stored_under("minions")
             .status()
             .strategy(node::Node)
-            .sub(proxy::of_nodes(wiring.kubelet.clone())),
+            .sub(proxy::of_nodes(wiring)),
         namespaced("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
             .short(&["pvc"])
             .status()
@@ -84,7 +84,7 @@ pub(crate) fn table(wiring: &Wiring) -> Vec<Resource> {
             .stored_under("services/specs")
             .status()
             .strategy(service::Service::new(wiring))
-            .sub(proxy::of_services(wiring.local))
+            .sub(proxy::of_services(wiring))
             .returns_deleted(),
     ]
 }

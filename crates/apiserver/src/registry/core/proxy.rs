@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 use super::{forward, pod};
 use crate::{
     loopback::Loopback,
-    registry::{Answer, Call, Connect, Kubelet, Subresource, check::At},
+    registry::{Answer, Call, Connect, Kubelet, Streams, Subresource, Wiring, check::At},
     request::RequestContext,
 };
 
@@ -34,24 +34,31 @@ struct Proxy {
     kubelet: Option<Arc<dyn Kubelet>>,
     /// Whether loopback addresses may be asked.
     local: bool,
+    streams: Streams,
 }
 
 const VERBS: &[&str] = &["create", "delete", "get", "patch", "update"];
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// The `proxy` subresource of pods; `local`: also of those with a loopback address.
-pub(crate) fn of_pods(local: bool) -> Subresource {
-    Subresource::call("proxy", VERBS, ("", "v1", "PodProxyOptions"), Proxy { target: Target::Pod, kubelet: None, local })
+/// The `proxy` subresource of pods; with loopback addresses where the server itself has one.
+pub(crate) fn of_pods(wiring: &Wiring) -> Subresource {
+    Subresource::call("proxy", VERBS, ("", "v1", "PodProxyOptions"), Proxy::new(Target::Pod, wiring))
 }
 
-/// The `proxy` subresource of services; `local` as for pods.
-pub(crate) fn of_services(local: bool) -> Subresource {
-    Subresource::call("proxy", VERBS, ("", "v1", "ServiceProxyOptions"), Proxy { target: Target::Service, kubelet: None, local })
+/// The `proxy` subresource of services; loopback addresses as for pods.
+pub(crate) fn of_services(wiring: &Wiring) -> Subresource {
+    Subresource::call("proxy", VERBS, ("", "v1", "ServiceProxyOptions"), Proxy::new(Target::Service, wiring))
 }
 
 /// The `proxy` subresource of nodes, which leads to their kubelets.
-pub(crate) fn of_nodes(kubelet: Option<Arc<dyn Kubelet>>) -> Subresource {
-    Subresource::call("proxy", VERBS, ("", "v1", "NodeProxyOptions"), Proxy { target: Target::Node, kubelet, local: false })
+pub(crate) fn of_nodes(wiring: &Wiring) -> Subresource {
+    Subresource::call("proxy", VERBS, ("", "v1", "NodeProxyOptions"), Proxy::new(Target::Node, wiring))
+}
+
+impl Proxy {
+    fn new(target: Target, wiring: &Wiring) -> Self {
+        Self { target, kubelet: wiring.kubelet.clone(), local: wiring.local, streams: wiring.streams.clone() }
+    }
 }
 
 #[async_trait]
@@ -64,8 +71,8 @@ impl Connect for Proxy {
             let node = api.api("v1", "nodes").get(name.object).await?;
             let kubelet = self.kubelet.as_ref().ok_or_else(|| Status::service_unavailable("no kubelet client is configured"))?;
             let (host, port) = pod::kubelet_address(&node, kubelet.address_types())?;
-            let response = kubelet.send(&host, port, forward::request(&mut call, &path)?).await?;
-            return Ok(Answer::Raw(forward::answer(&mut call, response)));
+            let response = kubelet.send(&host, port, forward::request(&mut call, &path)?).await.map_err(unreachable)?;
+            return Ok(Answer::Raw(forward::answer(&mut call, response, &self.streams)));
         }
         let (host, port) = match self.target {
             Target::Pod => pod_address(&api.namespaced("v1", "pods", ctx.namespace()).get(name.object).await?, name.port)?,
@@ -76,7 +83,7 @@ impl Connect for Proxy {
         }
         let address = SocketAddr::new(proxyable(&host, self.local)?, port);
         let response = send(address, forward::request(&mut call, &path)?).await?;
-        Ok(Answer::Raw(forward::answer(&mut call, response)))
+        Ok(Answer::Raw(forward::answer(&mut call, response, &self.streams)))
     }
 
     fn raw(&self) -> bool {
@@ -158,13 +165,17 @@ fn ready_endpoint(slice: &Object, port: &str) -> Option<(String, u16)> {
     Some((address.to_owned(), u16::try_from(number).ok()?))
 }
 
+fn unreachable(error: String) -> Status {
+    Status::service_unavailable(format!("error trying to reach service: {error}"))
+}
+
 async fn send(address: SocketAddr, mut request: Request<Body>) -> Result<Response<Body>, Status> {
-    let failed = |error: String| Status::service_unavailable(format!("error trying to reach service: {error}"));
     let dial = tokio::time::timeout(CONNECT, TcpStream::connect(address)).await;
-    let stream = dial.map_err(|_| failed(format!("dial tcp {address}: i/o timeout")))?;
-    let stream = stream.map_err(|error| failed(format!("dial tcp {address}: {error}")))?;
+    let stream = dial.map_err(|_| unreachable(format!("dial tcp {address}: i/o timeout")))?;
+    let stream = stream.map_err(|error| unreachable(format!("dial tcp {address}: {error}")))?;
+    component::tcp::prepare(&stream);
     let (mut sender, connection) =
-        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| failed(error.to_string()))?;
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| unreachable(error.to_string()))?;
     tokio::spawn(async move {
         if let Err(error) = connection.with_upgrades().await {
             tracing::debug!(%error, "a proxied connection ended");
@@ -172,7 +183,7 @@ async fn send(address: SocketAddr, mut request: Request<Body>) -> Result<Respons
     });
     let authority = address.to_string().parse().map_err(Status::internal)?;
     request.headers_mut().insert(header::HOST, authority);
-    let response = sender.send_request(request).await.map_err(|error| failed(error.to_string()))?;
+    let response = sender.send_request(request).await.map_err(|error| unreachable(error.to_string()))?;
     Ok(response.map(Body::new))
 }
 

@@ -36,7 +36,8 @@ use crate::{
 pub(crate) fn resource(wiring: &Wiring) -> Resource {
     let strategy = Pod { allow_privileged: wiring.allow_privileged };
     let stream = |name, kind, options| {
-        let stream = stream::Stream { kind, kubelet: wiring.kubelet.clone() };
+        let (kubelet, authorizer) = (wiring.kubelet.clone(), wiring.authorizer.clone());
+        let stream = stream::Stream { kind, kubelet, authorizer, streams: wiring.streams.clone() };
         Subresource::call(name, &["create", "get"], ("", "v1", options), stream)
     };
     namespaced("", "v1", "Pod", "pods")
@@ -50,7 +51,7 @@ pub(crate) fn resource(wiring: &Wiring) -> Resource {
         .sub(Subresource::call("eviction", &["create"], ("policy", "v1", "Eviction"), eviction::Evict))
         .sub(Subresource::view("ephemeralcontainers", views::EphemeralContainers))
         .sub(Subresource::view("resize", views::Resize))
-        .sub(proxy::of_pods(wiring.local))
+        .sub(proxy::of_pods(wiring))
         .sub(stream("exec", stream::Kind::Exec, "PodExecOptions"))
         .sub(stream("attach", stream::Kind::Attach, "PodAttachOptions"))
         .sub(stream("portforward", stream::Kind::PortForward, "PodPortForwardOptions"))

@@ -1,16 +1,28 @@
 //! `pods/exec`, `pods/attach`, `pods/portforward`: streams to the kubelet of the pod's node.
+//!
+//! SPDY goes through as it is. A WebSocket is taken here, because runtimes cannot be told over one that stdin has ended: its
+//! channels become SPDY streams, a tunnel's content becomes the connection itself.
+
+#[cfg(test)]
+mod tests;
+mod translate;
+mod tunnel;
 
 use std::sync::Arc;
 
-use apimachinery::{Object, status::Status};
+use apimachinery::{Object, gvk::GroupResource, status::Status};
 use async_trait::async_trait;
+use axum::body::Body;
+use http::{Request, Response};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use streaming::websocket::{is_upgrade, is_websocket};
 
 use super::log::{address, container};
 use crate::{
+    authz::{Attributes, Authorizer, Decision},
     loopback::Loopback,
-    registry::{Answer, Call, Connect, Kubelet, core::forward},
-    request::RequestContext,
+    registry::{Answer, Call, Connect, Kubelet, Streams, core::forward},
+    request::{RequestContext, RequestInfo, is_true},
 };
 
 /// Which stream.
@@ -30,26 +42,47 @@ pub(crate) struct Stream {
     pub(crate) kind: Kind,
     /// Reaches kubelets; without it streams are unavailable.
     pub(crate) kubelet: Option<Arc<dyn Kubelet>>,
+    /// Asked whether the user may `create` a stream that a WebSocket's GET asks for.
+    pub(crate) authorizer: Option<Arc<dyn Authorizer>>,
+    /// Those that run.
+    pub(crate) streams: Streams,
 }
 
-/// Query parameters and what the kubelet calls them.
-const RENAMED: [(&str, &str); 6] =
-    [("stdin", "input"), ("stdout", "output"), ("stderr", "error"), ("tty", "tty"), ("command", "command"), ("ports", "port")];
+/// Where a kubelet serves a stream.
+struct Target {
+    kubelet: Arc<dyn Kubelet>,
+    host: String,
+    port: u16,
+    path: String,
+}
+
+/// Query parameters that say yes or no, and what the kubelet calls them.
+const FLAGS: [(&str, &str); 4] = [("stdin", "input"), ("stdout", "output"), ("stderr", "error"), ("tty", "tty")];
 
 #[async_trait]
 impl Connect for Stream {
     async fn call(&self, ctx: &RequestContext, api: &Loopback, mut call: Call) -> Result<Answer, Status> {
-        let pod = api.namespaced("v1", "pods", ctx.namespace()).get(&call.name).await?;
-        let path = self.path(ctx.namespace(), &pod, &call)?;
-        let node = pod.str_at("/spec/nodeName");
-        if node.is_empty() {
-            return Err(Status::bad_request(format!("pod {} does not have a host assigned", pod.name())));
+        self.may_create(ctx).await?;
+        let target = self.target(ctx, api, &mut call).await?;
+        let headers = &call.parts.headers;
+        if !is_upgrade(headers) {
+            return Err(Status::bad_request("Upgrade request required"));
         }
-        let kubelet = self.kubelet.as_ref().ok_or_else(|| Status::service_unavailable("no kubelet client is configured"))?;
-        let (host, port) = address(&api.api("v1", "nodes").get(node).await?, kubelet.address_types())?;
-        let request = forward::request(&mut call, &path)?;
-        let response = kubelet.send(&host, port, request).await?;
-        Ok(Answer::Raw(forward::answer(&mut call, response)))
+        let response = match self.kind {
+            Kind::PortForward if tunnel::is_asked_for(headers) => tunnel::open(&mut call, &target, &self.streams).await?,
+            Kind::Exec | Kind::Attach if is_websocket(headers) => {
+                self.streams.count_websocket(&ctx.info.subresource, "translated_at_apiserver");
+                translate::open(&mut call, target, &self.streams)
+            }
+            _ => {
+                if is_websocket(headers) {
+                    self.streams.count_websocket(&ctx.info.subresource, "proxied_to_kubelet");
+                }
+                let request = forward::request(&mut call, &target.path)?;
+                forward::answer(&mut call, target.send(request).await.map_err(unreachable)?, &self.streams)
+            }
+        };
+        Ok(Answer::Raw(response))
     }
 
     fn raw(&self) -> bool {
@@ -58,6 +91,33 @@ impl Connect for Stream {
 }
 
 impl Stream {
+    /// Whoever asks with SPDY's POST was authorized for `create`, with a WebSocket's GET for `get` only.
+    async fn may_create(&self, ctx: &RequestContext) -> Result<(), Status> {
+        if ctx.verb() == "create" {
+            return Ok(());
+        }
+        let authorizer = self.authorizer.as_ref().ok_or_else(|| Status::internal("no authorizer available"))?;
+        let info = RequestInfo { verb: "create", ..ctx.info.clone() };
+        match authorizer.authorize(&Attributes { user: &ctx.user, info: &info }).await {
+            Decision::Allow(_) => Ok(()),
+            Decision::Deny(reason) | Decision::NoOpinion(reason) => {
+                Err(Status::forbidden(&GroupResource::new(&info.group, &info.resource), &info.name, reason))
+            }
+        }
+    }
+
+    async fn target(&self, ctx: &RequestContext, api: &Loopback, call: &mut Call) -> Result<Target, Status> {
+        let pod = api.namespaced("v1", "pods", ctx.namespace()).get(&call.name).await?;
+        let path = self.path(ctx.namespace(), &pod, call)?;
+        let node = pod.str_at("/spec/nodeName");
+        if node.is_empty() {
+            return Err(Status::bad_request(format!("pod {} does not have a host assigned", pod.name())));
+        }
+        let kubelet = self.kubelet.clone().ok_or_else(|| Status::service_unavailable("no kubelet client is configured"))?;
+        let (host, port) = address(&api.api("v1", "nodes").get(node).await?, kubelet.address_types())?;
+        Ok(Target { kubelet, host, port, path })
+    }
+
     /// Where the kubelet serves it.
     fn path(&self, namespace: &str, pod: &Object, call: &Call) -> Result<String, Status> {
         let name = pod.name();
@@ -72,31 +132,34 @@ impl Stream {
     }
 }
 
-fn query(call: &Call) -> String {
-    let flag = |value: &str| if value == "true" { "1".to_owned() } else { utf8_percent_encode(value, NON_ALPHANUMERIC).to_string() };
-    let renamed = |key: &str| RENAMED.iter().find(|(ours, _)| *ours == key).map(|(_, theirs)| *theirs);
-    let wanted = |key: &str, value: &str| key == "command" || value != "false";
-    let given = call.query.iter().filter(|(key, value)| wanted(key, value));
-    let pairs: Vec<String> = given.filter_map(|(key, value)| Some(format!("{}={}", renamed(key)?, flag(value)))).collect();
-    if pairs.is_empty() { String::new() } else { format!("?{}", pairs.join("&")) }
+impl Target {
+    async fn send(&self, request: Request<Body>) -> Result<Response<Body>, String> {
+        self.kubelet.send(&self.host, self.port, request).await
+    }
+
+    fn url(&self) -> String {
+        format!("https://{}:{}{}", self.host, self.port, self.path)
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
+/// A kubelet that cannot be asked, in upstream's words.
+fn unreachable(error: String) -> Status {
+    Status::failure(500, "", format!("error dialing backend: {error}"))
+}
 
-    use super::*;
+/// Whether a flag is given and not false.
+fn flag(call: &Call, name: &str) -> bool {
+    call.query(name).is_some_and(is_true)
+}
 
-    #[test]
-    fn the_kubelet_has_names_of_its_own() {
-        let query = [("command", "sh"), ("command", "-c"), ("stdin", "true"), ("stderr", "false"), ("container", "c")];
-        let query = query.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec();
-        let (parts, ()) = http::Request::new(()).into_parts();
-        let call = Call { method: http::Method::GET, query, name: "p".into(), body: None, parts, stream: None };
-        let pod = Object::from_value(json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}, {"name": "d"}]}})).unwrap();
-        let exec = Stream { kind: Kind::Exec, kubelet: None };
-        assert_eq!(exec.path("n", &pod, &call).unwrap(), "/exec/n/p/c?command=sh&command=%2Dc&input=1");
-        let ports = Stream { kind: Kind::PortForward, kubelet: None };
-        assert!(ports.path("n", &pod, &call).unwrap().starts_with("/portForward/n/p?"));
+fn query(call: &Call) -> String {
+    let encode = |value: &str| utf8_percent_encode(value, NON_ALPHANUMERIC).to_string();
+    let all = |key: &'static str| call.query.iter().filter(move |(name, _)| name == key).map(|(_, value)| value.as_str());
+    let mut pairs: Vec<String> = all("command").map(|word| format!("command={}", encode(word))).collect();
+    pairs.extend(FLAGS.iter().filter(|(ours, _)| flag(call, ours)).map(|(_, theirs)| format!("{theirs}=1")));
+    let ports: Vec<&str> = all("ports").collect();
+    if !ports.is_empty() {
+        pairs.push(format!("port={}", encode(&ports.join(","))));
     }
+    if pairs.is_empty() { String::new() } else { format!("?{}", pairs.join("&")) }
 }
