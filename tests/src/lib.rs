@@ -8,10 +8,12 @@ pub mod chain;
 mod cluster;
 mod command;
 mod compose;
+mod server;
 mod wait;
 
 pub use admin::Admin;
 pub use cluster::Cluster;
 pub use command::{Output, binary, has, run, run_with_input};
 pub use compose::Compose;
+pub use server::{Maker, Server};
 pub use wait::{eventually, within};

@@ -40,6 +40,9 @@ pub enum Command {
     /// The version all members speak.
     #[prost(message, tag = "10")]
     ClusterVersion(ClusterVersion),
+    /// Announces that the cluster goes back to an earlier version, or takes that back.
+    #[prost(message, tag = "11")]
+    Downgrade(Downgrade),
 }
 
 /// See [`Command::Put`].
@@ -332,6 +335,14 @@ pub struct ClusterVersion {
     pub version: String,
 }
 
+/// See [`Command::Downgrade`].
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Downgrade {
+    /// The version to go back to, for example `3.5.0`; empty for none.
+    #[prost(string, tag = "1")]
+    pub target: String,
+}
+
 /// What applying a command came to.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outcome {
@@ -423,7 +434,7 @@ pub struct OpResponse {
 /// A protobuf message that is nothing but the oneof around a [`Command`].
 #[derive(Clone, PartialEq, prost::Message)]
 struct Envelope {
-    #[prost(oneof = "Command", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10")]
+    #[prost(oneof = "Command", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11")]
     command: Option<Command>,
 }
 

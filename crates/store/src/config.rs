@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{ArgAction, Parser};
 
-use crate::url::Url;
+use crate::{snapshot_command::Tool, url::Url};
 
 /// The etcd version this store speaks: on `--version`, `/version` and in Status.
 pub const ETCD_VERSION: &str = "3.6.6";
@@ -13,6 +13,30 @@ pub const ETCD_VERSION: &str = "3.6.6";
 pub const ETCD_CLUSTER_VERSION: &str = "3.6.0";
 
 const VERSION_TEXT: &str = concat!("etcd Version: 3.6.6\nQuarterdeck store: ", env!("CARGO_PKG_VERSION"));
+
+/// The process's command line.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "store", about = "An etcd-compatible store", disable_version_flag = true, args_conflicts_with_subcommands = true)]
+pub struct CommandLine {
+    /// How to run a member.
+    #[command(flatten)]
+    pub config: Config,
+    /// What to do instead.
+    #[command(subcommand)]
+    pub tool: Option<Tool>,
+}
+
+impl CommandLine {
+    /// Prints what is wrong with it, or the version when asked, and exits.
+    pub fn from_args() -> Self {
+        let line = Self::parse();
+        if line.config.version {
+            println!("{VERSION_TEXT}");
+            std::process::exit(0);
+        }
+        line
+    }
+}
 
 /// How to run one member. Flag names, environment names and defaults are etcd's; `ETCD_NAME` stands for `--name`, and a flag wins.
 #[derive(Clone, Debug, Parser)]
@@ -108,16 +132,6 @@ pub struct Config {
 }
 
 impl Config {
-    /// The process's command line. Prints what is wrong with it, or the version when asked, and exits.
-    pub fn from_args() -> Self {
-        let config = Self::parse();
-        if config.version {
-            println!("{VERSION_TEXT}");
-            std::process::exit(0);
-        }
-        config
-    }
-
     /// The log level as a `tracing` filter; etcd's panic and fatal are errors here. openraft narrates at info.
     pub fn log_directive(&self) -> &str {
         match self.log_level.as_str() {

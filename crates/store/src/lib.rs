@@ -3,6 +3,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod apply;
+pub mod backup;
 pub mod command;
 pub mod compactor;
 pub mod config;
@@ -16,9 +17,10 @@ mod raft;
 pub mod refusal;
 pub mod rpc;
 mod server;
+pub mod snapshot_command;
 pub mod state;
 pub mod url;
 pub mod watch;
 
-pub use config::Config;
+pub use config::{CommandLine, Config};
 pub use server::{Server, run};

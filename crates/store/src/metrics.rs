@@ -92,7 +92,8 @@ pub(crate) fn register_gauges(registry: &Registry, node: &RaftNode, quota: Optio
 fn sample(node: &RaftNode, quota: Option<u64>) -> Vec<Sample> {
     let progress = node.progress();
     let flag = |value| f64::from(u8::from(value));
-    let size = node.state().database().size().unwrap_or_default() as f64;
+    let database = node.state().database();
+    let (size, in_use) = (database.size().unwrap_or_default() as f64, database.size_in_use().unwrap_or_default() as f64);
     vec![
         ("etcd_server_has_leader", "Whether or not a leader exists. 1 is existence, 0 is not", flag(progress.leader != 0)),
         ("etcd_server_is_leader", "Whether or not this member is a leader. 1 if is, 0 otherwise", flag(progress.leads)),
@@ -102,7 +103,7 @@ fn sample(node: &RaftNode, quota: Option<u64>) -> Vec<Sample> {
         ("etcd_server_proposals_pending", "The current number of pending proposals to commit", progress.pending as f64),
         ("etcd_server_quota_backend_bytes", "Current backend storage quota size in bytes", quota.unwrap_or_default() as f64),
         ("etcd_mvcc_db_total_size_in_bytes", "Total size of the underlying database physically allocated in bytes", size),
-        ("etcd_mvcc_db_total_size_in_use_in_bytes", "Total size of the underlying database logically in use in bytes", size),
+        ("etcd_mvcc_db_total_size_in_use_in_bytes", "Total size of the underlying database logically in use in bytes", in_use),
         ("etcd_debugging_mvcc_current_revision", "The current revision of store", node.state().revision() as f64),
     ]
 }

@@ -6,9 +6,10 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use store::{
+    backup::hash::hash_kv,
     command::{Command, Compact, DeleteRange, Op, Put, Range, Request, Txn},
     disk::{Batch, Database, memory::Memory},
-    mvcc::{EventKind, KeyValue, hash, history, range},
+    mvcc::{EventKind, KeyValue, history, range},
     refusal::Refusal,
     state::State,
 };
@@ -199,9 +200,9 @@ proptest! {
             state.apply(&step.commands, Batch::default()).unwrap();
             step.commands.iter().for_each(|command| model.apply(command));
             for _ in 0..step.scrubs {
-                let before = state.read(|read, _| hash::hash(read, 0)).unwrap().unwrap();
+                let before = state.read(|read, _| hash_kv(read, 0, std::env::temp_dir())).unwrap().unwrap();
                 state.scrub(2).unwrap();
-                let after = state.read(|read, _| hash::hash(read, 0)).unwrap().unwrap();
+                let after = state.read(|read, _| hash_kv(read, 0, std::env::temp_dir())).unwrap().unwrap();
                 prop_assert_eq!(before, after, "scrubbing shows");
             }
             if step.restart {

@@ -6,6 +6,7 @@
 pub mod alarm;
 mod compact;
 mod delete_range;
+pub mod downgrade;
 pub mod lease;
 pub mod member;
 mod put;
@@ -58,6 +59,7 @@ fn run(writer: &mut Writer<'_, '_>, command: &Command) -> Result<Response> {
         Command::Alarm(alarm) => alarm::set(writer, *alarm).map(done),
         Command::MemberAttributes(attributes) => member::attributes(writer, attributes).map(done),
         Command::ClusterVersion(version) => member::cluster_version(writer, version).map(done),
+        Command::Downgrade(downgrade) => downgrade::set(writer, downgrade).map(done),
     }
 }
 

@@ -73,7 +73,7 @@ fn holds_everywhere(read: &dyn Read, compare: &Compare) -> Result<bool> {
     if found {
         return Ok(all);
     }
-    let absent = Header { create_revision: 0, mod_revision: 0, version: 0, lease: 0 };
+    let absent = Header { create_revision: 0, mod_revision: 0, version: 0, lease: 0, sub: 0 };
     Ok(!matches!(operand, Operand::Value(_)) && related(relation, order(operand, &absent, &[])))
 }
 

@@ -61,7 +61,7 @@ impl<'v, 'a> Writer<'v, 'a> {
         let prev = prev.map(|prev| self.end(prev));
         let (create_revision, version) = prev.as_ref().map_or((revision, 1), |prev| (prev.create_revision, prev.version + 1));
         let kv = KeyValue { key: key.clone(), create_revision, mod_revision: revision, version, value, lease };
-        self.view.put(Column::Current, key.clone(), record::encode(&kv));
+        self.view.put(Column::Current, key.clone(), record::encode(&kv, self.events.len() as i64));
         let held = prev.as_ref().map_or(0, |prev| prev.lease);
         if held != lease {
             self.let_go(held, key);

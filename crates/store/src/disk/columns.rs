@@ -27,6 +27,8 @@ pub enum Column {
     Alarm,
     /// `kv/`: member (u64) → its published attributes.
     Member,
+    /// `kv/`: [`auth_key`] → what etcd keeps in its buckets of authentication, as etcd writes it.
+    Auth,
     /// `raft/`: log index (u64) → entry.
     RaftLog,
     /// `raft/`: name → vote, committed, purged, member identity.
@@ -35,8 +37,17 @@ pub enum Column {
 
 impl Column {
     /// The columns of the `kv/` database.
-    pub const KV: [Column; 8] =
-        [Column::Meta, Column::Current, Column::Past, Column::History, Column::Lease, Column::LeaseItem, Column::Alarm, Column::Member];
+    pub const KV: [Column; 9] = [
+        Column::Meta,
+        Column::Current,
+        Column::Past,
+        Column::History,
+        Column::Lease,
+        Column::LeaseItem,
+        Column::Alarm,
+        Column::Member,
+        Column::Auth,
+    ];
 
     /// The columns of the `raft/` database.
     pub const RAFT: [Column; 2] = [Column::RaftLog, Column::RaftMeta];
@@ -52,6 +63,7 @@ impl Column {
             Column::LeaseItem => "lease_item",
             Column::Alarm => "alarm",
             Column::Member => "member",
+            Column::Auth => "auth",
             Column::RaftLog => "raft_log",
             Column::RaftMeta => "raft_meta",
         }
@@ -70,6 +82,8 @@ pub mod meta {
     pub const MEMBERSHIP: &[u8] = b"membership";
     /// Version all members speak.
     pub const CLUSTER_VERSION: &[u8] = b"cluster_version";
+    /// Version the cluster is to go back to.
+    pub const DOWNGRADE: &[u8] = b"downgrade";
 }
 
 /// Names in [`Column::RaftMeta`]; the values are messages of `proto/raft/v1`.
@@ -105,10 +119,14 @@ pub fn history_key(revision: i64, sub: u32) -> [u8; 12] {
 
 /// Revision of a history row's key.
 pub fn read_history_key(key: &[u8]) -> Result<i64> {
-    match key.split_first_chunk::<8>() {
-        Some((revision, sub)) if sub.len() == 4 => Ok(u64::from_be_bytes(*revision) as i64),
-        _ => Err(Error::Corrupt { column: Column::History, what: "a key is 12 bytes" }),
-    }
+    read_history_place(key).map(|(revision, _)| revision)
+}
+
+/// Revision of a history row's key, and the place of the change within it.
+pub fn read_history_place(key: &[u8]) -> Result<(i64, u32)> {
+    let parts = key.split_first_chunk().and_then(|(revision, sub)| Some((*revision, sub.try_into().ok()?)));
+    let (revision, sub) = parts.ok_or(Error::Corrupt { column: Column::History, what: "a key is 12 bytes" })?;
+    Ok((u64::from_be_bytes(revision) as i64, u32::from_be_bytes(sub)))
 }
 
 /// Appends a key so that it sorts as itself and ends recognisably: 0 becomes 0 255, the end is 0 0.
@@ -198,6 +216,46 @@ pub fn read_alarm_key(bytes: &[u8]) -> Result<(u64, i32)> {
     let corrupt = |_| Error::Corrupt { column: Column::Alarm, what: "a key is 12 bytes" };
     let kind = u32::from_be_bytes(kind.try_into().map_err(corrupt)?);
     Ok((u64::from_be_bytes(*member), kind as i32))
+}
+
+/// The three parts of [`Column::Auth`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum AuthPart {
+    /// Settings.
+    Settings = 0,
+    /// Roles by name.
+    Roles = 1,
+    /// Users by name.
+    Users = 2,
+}
+
+impl AuthPart {
+    /// All of them.
+    pub const ALL: [AuthPart; 3] = [AuthPart::Settings, AuthPart::Roles, AuthPart::Users];
+
+    /// etcd's bucket of the same.
+    pub fn name(self) -> &'static str {
+        match self {
+            AuthPart::Settings => "auth",
+            AuthPart::Roles => "authRoles",
+            AuthPart::Users => "authUsers",
+        }
+    }
+}
+
+/// Key in [`Column::Auth`].
+pub fn auth_key(part: AuthPart, name: &[u8]) -> Bytes {
+    let mut out = BytesMut::with_capacity(1 + name.len());
+    out.put_u8(part as u8);
+    out.put_slice(name);
+    out.freeze()
+}
+
+/// Part and name of an [`auth_key`].
+pub fn read_auth_key(bytes: &[u8]) -> Result<(AuthPart, &[u8])> {
+    let part = bytes.split_first().and_then(|(tag, name)| Some((*AuthPart::ALL.get(usize::from(*tag))?, name)));
+    part.ok_or(Error::Corrupt { column: Column::Auth, what: "a key names its part" })
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ pub enum Error {
 }
 
 /// A disk result.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Reading: a database as it is, or a snapshot of it.
 pub trait Read {
@@ -74,6 +74,12 @@ pub trait Database: Read + Send + Sync + 'static {
     /// Returns once everything written before is durable.
     fn sync(&self) -> Result<()>;
 
-    /// Bytes on disk.
+    /// Bytes on disk and on the way there, of what is live and of what is not removed yet.
     fn size(&self) -> Result<u64>;
+
+    /// Bytes of what is live, about; never above [`Database::size`].
+    fn size_in_use(&self) -> Result<u64>;
+
+    /// Writes everything anew without what is not live. Reads and writes go on meanwhile.
+    fn rewrite(&self) -> Result<()>;
 }

@@ -2,7 +2,6 @@
 
 pub mod compaction;
 pub mod event;
-pub mod hash;
 pub mod history;
 pub mod key_range;
 pub mod range;

@@ -1,6 +1,7 @@
 //! A running member: what is asked of it, and how it stops.
 
 use std::{
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -91,6 +92,11 @@ impl RaftNode {
 
     pub(crate) fn state(&self) -> &Arc<State> {
         &self.inner.state
+    }
+
+    /// Where files may lie for a while; what is left there is removed at the next start.
+    pub(crate) fn scratch(&self) -> PathBuf {
+        self.inner.snapshots.directory().to_owned()
     }
 
     pub(crate) fn raft(&self) -> &Raft {

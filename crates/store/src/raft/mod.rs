@@ -16,6 +16,7 @@ pub(crate) mod membership;
 mod network;
 pub(crate) mod newcomer;
 pub(crate) mod peers;
+pub(crate) mod planted;
 mod proposals;
 mod proposer;
 mod server;

@@ -122,6 +122,11 @@ impl Snapshots {
         Ok(Self { directory, number: Arc::default() })
     }
 
+    /// Where they lie.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     /// A place for a new snapshot; the directory does not exist yet.
     pub(crate) fn place(&self) -> Files {
         let number = self.number.fetch_add(1, Ordering::Relaxed);

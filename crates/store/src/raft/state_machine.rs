@@ -32,13 +32,13 @@ const BATCH: usize = 128;
 
 /// Where a state stands in the log.
 #[derive(Clone, Default)]
-struct Position {
-    applied: Option<LogId>,
-    membership: StoredMembership,
+pub(crate) struct Position {
+    pub(crate) applied: Option<LogId>,
+    pub(crate) membership: StoredMembership,
 }
 
 impl Position {
-    fn read(database: &(impl Read + ?Sized)) -> io::Result<Self> {
+    pub(crate) fn read(database: &(impl Read + ?Sized)) -> io::Result<Self> {
         let get = |name| database.get(Column::Meta, name).map_err(io_error);
         let applied = get(meta::APPLIED)?.map(|bytes| wire::decode("the applied position", bytes)).transpose()?;
         let membership = get(meta::MEMBERSHIP)?.map(|bytes| wire::decode::<pb::StoredMembership>("the membership", bytes));

@@ -101,7 +101,7 @@ impl From<&Membership> for pb::Membership {
     }
 }
 
-fn member(id: u64, member: &Member) -> pb::Member {
+pub(crate) fn member(id: u64, member: &Member) -> pb::Member {
     pb::Member { id, name: member.name.clone(), peer_urls: member.peer_urls.clone() }
 }
 

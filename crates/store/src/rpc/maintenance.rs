@@ -1,35 +1,60 @@
 //! The Maintenance service: what the operator asks one member.
 
+use std::{path::PathBuf, sync::Arc};
+
 use etcd::etcdserverpb::{
-    AlarmMember, AlarmRequest, AlarmResponse, DefragmentRequest, DefragmentResponse, DowngradeRequest, DowngradeResponse, HashKvRequest,
-    HashKvResponse, HashRequest, HashResponse, MoveLeaderRequest, MoveLeaderResponse, SnapshotRequest, SnapshotResponse, StatusRequest,
-    StatusResponse, alarm_request::AlarmAction, maintenance_server,
+    AlarmMember, AlarmRequest, AlarmResponse, DefragmentRequest, DefragmentResponse, DowngradeInfo, DowngradeRequest, DowngradeResponse,
+    HashKvRequest, HashKvResponse, HashRequest, HashResponse, MoveLeaderRequest, MoveLeaderResponse, SnapshotRequest, SnapshotResponse,
+    StatusRequest, StatusResponse, alarm_request::AlarmAction, downgrade_request::DowngradeAction, maintenance_server,
 };
 use futures::stream::BoxStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::{Request, Response, Status};
 
-use super::{Context, blocking, disk_status, status};
+use super::{Context, blocking, disk_status, snapshot};
 use crate::{
-    apply::alarm::Alarms,
-    command::{Alarm, AlarmKind, Command},
+    apply::{
+        alarm::Alarms,
+        downgrade::{self, MinorVersion},
+    },
+    backup::{
+        self,
+        hash::{self, Hash},
+    },
+    command::{Alarm, AlarmKind, Command, Downgrade},
     config::{ETCD_CLUSTER_VERSION, ETCD_VERSION},
+    disk::{self, Read},
     http::alarm_name,
-    mvcc::hash,
-    raft::RaftNode,
+    raft::{RaftNode, planted},
     refusal::Refusal,
 };
+
+/// Walks over the whole state at a time; more wait.
+const WALKS: usize = 2;
 
 /// The service and what it works with.
 #[derive(Clone)]
 pub(crate) struct Maintenance {
-    pub(crate) context: Context,
-    pub(crate) raft: RaftNode,
+    context: Context,
+    raft: RaftNode,
     /// Database size at which writes are refused, in bytes.
-    pub(crate) quota: Option<u64>,
+    quota: Option<u64>,
+    walks: Arc<Semaphore>,
+    /// One rewriting of the database at a time.
+    rewrites: Arc<Semaphore>,
 }
 
 #[allow(clippy::result_large_err)]
 impl Maintenance {
+    pub(crate) fn new(context: Context, raft: RaftNode, quota: Option<u64>) -> Self {
+        Self { context, raft, quota, walks: Arc::new(Semaphore::new(WALKS)), rewrites: Arc::new(Semaphore::new(1)) }
+    }
+
+    /// A place to walk over the whole state.
+    async fn walk(&self) -> Result<OwnedSemaphorePermit, Status> {
+        self.walks.clone().acquire_owned().await.map_err(|_| Refusal::Stopped.into())
+    }
+
     fn alarms(&self) -> Result<Alarms, Status> {
         self.raft.state().read(|read, _| Alarms::read(read)).and_then(|alarms| alarms).map_err(disk_status)
     }
@@ -48,10 +73,27 @@ impl Maintenance {
         Ok(alarms)
     }
 
-    async fn hash(&self, revision: i64) -> Result<hash::Hash, Status> {
-        let state = self.raft.state().clone();
-        let hashed = blocking(move || state.read(|read, _| hash::hash(read, revision))).await?;
-        hashed.map_err(disk_status)?.map_err(status)
+    /// Hashes what is there while it goes on changing.
+    async fn hashed(&self, hash: impl FnOnce(&dyn Read, PathBuf) -> Result<Hash, backup::Error> + Send + 'static) -> Result<Hash, Status> {
+        let _place = self.walk().await?;
+        let raft = self.raft.clone();
+        blocking(move || hash(&*raft.state().database().snapshot(), raft.scratch())).await?.map_err(backup_status)
+    }
+
+    fn downgrade_info(&self) -> Result<DowngradeInfo, Status> {
+        let target = self.raft.state().read(|read, _| downgrade::target(read)).and_then(|target| target).map_err(disk_status)?;
+        Ok(DowngradeInfo { enabled: target.is_some(), target_version: target.unwrap_or_default() })
+    }
+
+    /// The version a client means, if the cluster can go back to it.
+    async fn downgrade_target(&self, version: &str) -> Result<String, Status> {
+        let target: MinorVersion = version.parse().map_err(|()| Refusal::WrongDowngradeVersion)?;
+        self.context.barrier(false).await?;
+        match () {
+            () if target != downgrade::CLUSTER_VERSION.before() => Err(Refusal::InvalidDowngradeTarget.into()),
+            () if self.downgrade_info()?.enabled => Err(Refusal::DowngradeInProcess.into()),
+            () => Ok(format!("{target}.0")),
+        }
     }
 
     fn errors(&self, has_leader: bool) -> Result<Vec<String>, Status> {
@@ -61,6 +103,18 @@ impl Maintenance {
         });
         let leader = (!has_leader).then(|| Refusal::NoLeader.text().to_owned());
         Ok(leader.into_iter().chain(alarms).collect())
+    }
+}
+
+/// The answer when the state cannot be walked over.
+pub(super) fn backup_status(error: backup::Error) -> Status {
+    match error {
+        backup::Error::Refused(refusal) => refusal.into(),
+        backup::Error::Disk(error) => disk_status(error),
+        error => {
+            tracing::warn!(error = &error as &dyn std::error::Error, "walk over the state");
+            Status::internal(format!("etcdserver: {error}"))
+        }
     }
 }
 
@@ -86,35 +140,51 @@ impl maintenance_server::Maintenance for Maintenance {
 
     async fn status(&self, _: Request<StatusRequest>) -> Result<Response<StatusResponse>, Status> {
         let progress = self.raft.progress();
-        let size = self.raft.state().database().size().map_err(disk_status)?.try_into().unwrap_or(i64::MAX);
+        let database = self.raft.state().database();
+        let bytes = |size: disk::Result<u64>| size.map(|bytes| bytes.try_into().unwrap_or(i64::MAX)).map_err(disk_status);
         Ok(Response::new(StatusResponse {
             header: self.context.header(self.raft.state().revision()),
             version: ETCD_VERSION.into(),
-            db_size: size,
+            db_size: bytes(database.size())?,
             leader: progress.leader,
             raft_index: progress.committed,
             raft_term: progress.term,
             raft_applied_index: progress.applied,
             errors: self.errors(progress.leader != 0)?,
-            db_size_in_use: size,
+            db_size_in_use: bytes(database.size_in_use())?,
             is_learner: progress.learner,
             storage_version: ETCD_CLUSTER_VERSION.into(),
             db_size_quota: self.quota.and_then(|quota| quota.try_into().ok()).unwrap_or_default(),
-            downgrade_info: None,
+            downgrade_info: Some(self.downgrade_info()?),
         }))
     }
 
     async fn defragment(&self, _: Request<DefragmentRequest>) -> Result<Response<DefragmentResponse>, Status> {
-        Err(Status::unimplemented("etcdserver: this store reclaims space by itself; there is nothing to defragment"))
+        let _place = self.rewrites.acquire().await.map_err(|_| Status::from(Refusal::Stopped))?;
+        let raft = self.raft.clone();
+        let sizes = blocking(move || {
+            let database = raft.state().database();
+            let before = database.size()?;
+            database.rewrite()?;
+            Ok((before, database.size()?))
+        });
+        let (before, after) = sizes.await?.map_err(disk_status)?;
+        tracing::info!(before, after, "finished defragment");
+        Ok(Response::new(DefragmentResponse::default()))
     }
 
     async fn hash(&self, _: Request<HashRequest>) -> Result<Response<HashResponse>, Status> {
-        let hashed = self.hash(0).await?;
+        let hash = |read: &dyn Read, scratch| {
+            let standing = planted::standing(read).map_err(backup::Error::Standing)?;
+            hash::hash_all(read, &standing, scratch)
+        };
+        let hashed = self.hashed(hash).await?;
         Ok(Response::new(HashResponse { header: self.context.header(hashed.revision), hash: hashed.hash }))
     }
 
     async fn hash_kv(&self, request: Request<HashKvRequest>) -> Result<Response<HashKvResponse>, Status> {
-        let hashed = self.hash(request.into_inner().revision).await?;
+        let revision = request.into_inner().revision;
+        let hashed = self.hashed(move |read, scratch| hash::hash_kv(read, revision, scratch)).await?;
         Ok(Response::new(HashKvResponse {
             header: self.context.header(self.raft.state().revision()),
             hash: hashed.hash,
@@ -126,7 +196,8 @@ impl maintenance_server::Maintenance for Maintenance {
     type SnapshotStream = BoxStream<'static, Result<SnapshotResponse, Status>>;
 
     async fn snapshot(&self, _: Request<SnapshotRequest>) -> Result<Response<Self::SnapshotStream>, Status> {
-        Err(Status::unimplemented("etcdserver: snapshots over the network are not supported by this store yet"))
+        let place = self.walk().await?;
+        Ok(Response::new(snapshot::stream(self.raft.clone(), place)))
     }
 
     async fn move_leader(&self, request: Request<MoveLeaderRequest>) -> Result<Response<MoveLeaderResponse>, Status> {
@@ -134,7 +205,24 @@ impl maintenance_server::Maintenance for Maintenance {
         Ok(Response::new(MoveLeaderResponse { header: self.context.header(self.raft.state().revision()) }))
     }
 
-    async fn downgrade(&self, _: Request<DowngradeRequest>) -> Result<Response<DowngradeResponse>, Status> {
-        Err(Status::unimplemented("etcdserver: this store has no earlier version to go back to"))
+    async fn downgrade(&self, request: Request<DowngradeRequest>) -> Result<Response<DowngradeResponse>, Status> {
+        let request = request.into_inner();
+        match DowngradeAction::try_from(request.action) {
+            Ok(DowngradeAction::Validate) => drop(self.downgrade_target(&request.version).await?),
+            Ok(DowngradeAction::Enable) => {
+                let target = self.downgrade_target(&request.version).await?;
+                self.raft.propose(Command::Downgrade(Downgrade { target })).await?.result?;
+            }
+            // As in etcd, there need be none to cancel.
+            Ok(DowngradeAction::Cancel) => {
+                self.context.barrier(false).await?;
+                if self.downgrade_info()?.enabled {
+                    self.raft.propose(Command::Downgrade(Downgrade::default())).await?.result?;
+                }
+            }
+            Err(_) => return Err(Status::invalid_argument("etcdserver: unknown method")),
+        }
+        let header = self.context.header(self.raft.state().revision());
+        Ok(Response::new(DowngradeResponse { header, version: downgrade::CLUSTER_VERSION.to_string() }))
     }
 }

@@ -10,6 +10,7 @@ pub mod lease;
 mod maintenance;
 mod quota;
 mod router;
+mod snapshot;
 pub mod watch;
 
 #[cfg(test)]

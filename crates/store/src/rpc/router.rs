@@ -37,7 +37,7 @@ pub(crate) fn router(raft: &RaftNode, config: &Config, calls: Calls) -> axum::Ro
     };
     let context = Context { node: node.clone(), limits };
     let cluster = Cluster { context: context.clone(), raft: raft.clone() };
-    let maintenance = Maintenance { context: context.clone(), raft: raft.clone(), quota: config.quota() };
+    let maintenance = Maintenance::new(context.clone(), raft.clone(), config.quota());
     let largest = config.max_request_bytes + OVERHEAD;
     let required = layers::require_leader(node);
     macro_rules! guarded {

@@ -1,10 +1,12 @@
 //! Members as users run them: processes that are killed, started again, misconfigured.
 #![allow(clippy::unwrap_used, missing_docs, unreachable_pub)]
 
+mod backup;
 mod chaos;
 mod disk;
 mod failover;
 mod flags;
+mod maintenance;
 mod newcomer;
 mod single;
 mod support;

@@ -162,6 +162,18 @@ impl Member {
         self.process = Some(child.unwrap());
     }
 
+    /// Makes its data directory from a snapshot file, with the command of that name; whether that worked.
+    pub fn restore(&self, file: &Path) -> std::process::Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_store"));
+        command.args(["snapshot", "restore"]).arg(file);
+        for pair in self.flags.chunks_exact(2) {
+            if ["--name", "--data-dir", "--initial-cluster", "--initial-advertise-peer-urls"].contains(&pair[0].as_str()) {
+                command.args(pair);
+            }
+        }
+        command.output().unwrap()
+    }
+
     /// The same address under another name, without the process.
     pub fn address_only(&self, name: &str) -> Self {
         Self {
@@ -218,6 +230,10 @@ impl Member {
 
     pub fn kv(&self) -> KvClient<Channel> {
         KvClient::new(self.channel())
+    }
+
+    pub fn maintenance(&self) -> MaintenanceClient<Channel> {
+        MaintenanceClient::new(self.channel())
     }
 
     pub async fn status(&self) -> Result<StatusResponse, Status> {

@@ -1,0 +1,129 @@
+//! One server that speaks etcd's protocol without TLS: the store's binary or a real etcd, started the same way.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use crate::command::{Output, binary, run, run_with_input};
+use crate::wait::within;
+
+/// Until it serves.
+const START: Duration = Duration::from_secs(30);
+
+/// Whose program it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Maker {
+    /// This project's.
+    Ours,
+    /// etcd's.
+    Etcd,
+}
+
+impl Maker {
+    /// The server's program.
+    pub fn server(self) -> PathBuf {
+        match self {
+            Maker::Ours => binary("store"),
+            Maker::Etcd => "etcd".into(),
+        }
+    }
+
+    /// The program that works on snapshot files, as a command that takes `snapshot …`.
+    pub fn tool(self) -> PathBuf {
+        match self {
+            Maker::Ours => binary("store"),
+            Maker::Etcd => "etcdutl".into(),
+        }
+    }
+}
+
+/// A running server; killed when dropped.
+pub struct Server {
+    directory: TempDir,
+    child: Child,
+    client: String,
+}
+
+impl Server {
+    /// Starts one with an empty data directory and further flags.
+    pub fn start(maker: Maker, flags: &[&str]) -> Self {
+        Self::start_on(maker, tempfile::tempdir().unwrap(), flags)
+    }
+
+    /// Restores a snapshot file with flags of that command, and starts on what came of it.
+    pub fn restore(maker: Maker, file: &Path, flags: &[&str]) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let data = directory.path().join("data");
+        run(Command::new(maker.tool()).args(["snapshot", "restore"]).arg(file).arg("--data-dir").arg(&data).args(flags)).ok();
+        Self::start_on(maker, directory, &[])
+    }
+
+    fn start_on(maker: Maker, directory: TempDir, flags: &[&str]) -> Self {
+        let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let (client, peer) = (format!("http://{}", free()), format!("http://{}", free()));
+        let log = std::fs::File::create(directory.path().join("log")).unwrap();
+        let child = Command::new(maker.server())
+            .arg("--data-dir")
+            .arg(directory.path().join("data"))
+            .args(["--listen-client-urls", &client, "--advertise-client-urls", &client, "--listen-peer-urls", &peer])
+            .args(flags)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let server = Self { directory, child, client };
+        within(START, "the server serves", || {
+            let health = server.etcdctl(&["endpoint", "health", "--command-timeout=2s"]);
+            if health.code == 0 { Ok(()) } else { Err(format!("{}\n{}", health.err, server.log())) }
+        });
+        server
+    }
+
+    /// What it logged.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
+    }
+
+    /// Where clients reach it.
+    pub fn endpoint(&self) -> &str {
+        &self.client
+    }
+
+    /// A place for files; it goes with the server.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// etcdctl against it.
+    pub fn etcdctl(&self, args: &[&str]) -> Output {
+        self.etcdctl_with_input(args, "")
+    }
+
+    /// etcdctl against it, with text on standard input.
+    pub fn etcdctl_with_input(&self, args: &[&str], input: &str) -> Output {
+        let mut command = Command::new("etcdctl");
+        command.env("ETCDCTL_API", "3").arg(format!("--endpoints={}", self.client)).args(args);
+        run_with_input(&mut command, input)
+    }
+
+    /// Has etcdctl save a snapshot; the file.
+    pub fn snapshot(&self) -> PathBuf {
+        let file = self.directory.path().join("snapshot.db");
+        self.etcdctl(&["snapshot", "save", file.to_str().unwrap()]).ok();
+        file
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("{}", self.log());
+        }
+    }
+}
