@@ -6,19 +6,21 @@ TOOLS := $(CARGO_TARGET_DIR)/tools
 export PATH := $(BIN):$(PATH):/usr/sbin:/sbin:$(TOOLS)/bin
 export PYTHONPATH := $(TOOLS)
 
-.PHONY: up down build test bench verify fix clean packages tools
+.PHONY: up down build images test bench verify fix clean packages tools
 
-up: build ## Start a cluster in the background and wait until its nodes are Ready.
-	@quarterdeck up --detach
-	@quarterdeck status --wait 180
+up: build ## Start a cluster and wait until its nodes are Ready: in containers, or without Docker as processes. AS=processes asks for those.
+	@deploy/cluster up $(AS)
 
-down: ## Stop it.
-	@quarterdeck down
+down: ## Stop it; its data stay.
+	@deploy/cluster down
+
+images: build ## Make the images that docker-compose.yml names, where there is Docker.
+	@deploy/cluster images
 
 build: packages
 	cargo build --workspace
 
-test: build tools ## Prove everything.
+test: images tools ## Prove everything.
 	cargo test --workspace --no-fail-fast
 	@$(MAKE) --no-print-directory verify
 
@@ -34,10 +36,9 @@ fix: ## Repair what can be repaired.
 	cargo fmt --all
 	cargo clippy --workspace --all-targets --fix --allow-dirty --allow-staged
 
-clean: ## Remove all that was built, and the default cluster's data.
-	-quarterdeck down
+clean: ## Remove all that was built and made: cluster, data, images, target.
+	-@deploy/cluster clean
 	cargo clean
-	rm -rf "$${XDG_DATA_HOME:-$$HOME/.local/share}/quarterdeck"
 
 packages: # What the build and the containerd runtime need from Debian.
 	@deploy/packages

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::parts::Part;
-use crate::{down, status, up};
+use crate::{down, pki, status, up};
 
 /// Starts, shows and stops a Kubernetes control plane on this machine.
 #[derive(Debug, Parser)]
@@ -24,6 +24,8 @@ enum Command {
     Status(StatusFlags),
     /// Stop a running cluster.
     Down(DataDir),
+    /// Write keys, certificates and kubeconfigs of a cluster whose parts run on hosts of their own.
+    Pki(PkiFlags),
 }
 
 /// Where a cluster keeps its files.
@@ -90,6 +92,35 @@ pub(crate) struct StatusFlags {
     /// Wait until the API server is ready and every node is Ready, for so many seconds at most.
     #[arg(long, value_name = "SECONDS")]
     pub(crate) wait: Option<u64>,
+    /// Ask the cluster of this kubeconfig instead, whatever runs it.
+    #[arg(long)]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// Number of nodes that cluster shall have.
+    #[arg(long, default_value_t = 1, requires = "kubeconfig")]
+    pub(crate) nodes: usize,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct PkiFlags {
+    /// Directory to write into: `admin.conf` and the control plane's kubeconfigs, `pki/`, and `nodes/NAME/` for each node. What
+    /// is there and still serves is kept.
+    #[arg(long)]
+    pub(crate) data_dir: PathBuf,
+    /// URL by which the cluster's parts reach the API server.
+    #[arg(long)]
+    pub(crate) control_plane_endpoint: String,
+    /// URL by which the user does; the same if not given.
+    #[arg(long)]
+    pub(crate) admin_endpoint: Option<String>,
+    /// Further host names of the API server.
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) apiserver_cert_extra_sans: Vec<String>,
+    /// Host names of the store's members.
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) store_names: Vec<String>,
+    /// Names of the nodes; kubelets are reached by them.
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) node_names: Vec<String>,
 }
 
 /// Runs one command line.
@@ -102,6 +133,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Up(flags) => up::run(flags).await,
         Command::Status(flags) => status::run(&flags).await,
         Command::Down(flags) => down::run(&flags).await,
+        Command::Pki(flags) => pki::command::run(&flags),
     }
 }
 

@@ -2,18 +2,17 @@
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::net::IpAddr;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use nix::fcntl::Flock;
 
 use crate::cli::{Runtime, UpFlags};
+use crate::containerd;
 use crate::layout::Layout;
 use crate::parts::{LOOPBACK, Part};
-use crate::pki::{self, Authority, Subject};
+use crate::pki::roster::{NodeFiles, Roster};
 use crate::ports::Ports;
-use crate::{containerd, kubeconfig};
 
 /// One member of the store.
 #[derive(Clone, Debug)]
@@ -118,54 +117,14 @@ impl Cluster {
 
     /// Writes keys, certificates and kubeconfigs.
     pub(crate) fn write_pki(&self) -> anyhow::Result<()> {
-        let layout = &self.layout;
-        let ca = Authority::open(layout, "ca", "kubernetes")?;
-        self.write_serving(&ca)?;
-        self.write_store_pki()?;
-        let front_proxy = Authority::open(layout, "front-proxy-ca", "front-proxy-ca")?;
-        front_proxy.issue_files(layout, "front-proxy-client", &Subject::client("front-proxy-client", &[]))?;
-        pki::service_account_key(layout)?;
-        self.write_kubeconfigs(&ca)
-    }
-
-    fn write_serving(&self, ca: &Authority) -> anyhow::Result<()> {
-        let service: IpAddr = "10.96.0.1".parse().context("address of the kubernetes Service")?;
-        let dns = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"];
-        let apiserver = Subject { name: "kube-apiserver", groups: &[], dns: &dns, ips: &[LOOPBACK, service] };
-        ca.issue_files(&self.layout, "apiserver", &apiserver)?;
-        let kubelet_client = Subject::client("kube-apiserver-kubelet-client", &["system:masters"]);
-        ca.issue_files(&self.layout, "apiserver-kubelet-client", &kubelet_client)?;
-        for node in &self.nodes {
-            let user = format!("system:node:{}", node.name);
-            let subject = Subject { name: &user, groups: &["system:nodes"], dns: &["localhost", &node.name], ips: &[LOOPBACK] };
-            ca.issue_files(&self.layout, &node.kubeconfig, &subject)?;
-        }
-        Ok(())
-    }
-
-    /// The store has an authority of its own: nobody but the API server and the operator gets a certificate for it.
-    fn write_store_pki(&self) -> anyhow::Result<()> {
-        let ca = Authority::open(&self.layout, "etcd/ca", "etcd-ca")?;
-        for name in ["etcd/server", "etcd/peer"] {
-            ca.issue_files(&self.layout, name, &Subject { name: "store", groups: &[], dns: &["localhost"], ips: &[LOOPBACK] })?;
-        }
-        ca.issue_files(&self.layout, "etcd/healthcheck-client", &Subject::client("kube-etcd-healthcheck-client", &[]))?;
-        ca.issue_files(&self.layout, "apiserver-etcd-client", &Subject::client("kube-apiserver-etcd-client", &[]))
-    }
-
-    fn write_kubeconfigs(&self, ca: &Authority) -> anyhow::Result<()> {
-        let mut users = vec![
-            ("admin".to_owned(), "kubernetes-admin".to_owned(), "system:masters"),
-            ("controller-manager".to_owned(), "system:kube-controller-manager".to_owned(), ""),
-            ("scheduler".to_owned(), "system:kube-scheduler".to_owned(), ""),
-        ];
-        users.extend(self.nodes.iter().map(|node| (node.kubeconfig.clone(), format!("system:node:{}", node.name), "system:nodes")));
-        for (file, user, group) in users {
-            let groups: Vec<_> = [group].into_iter().filter(|group| !group.is_empty()).collect();
-            let pair = ca.issue(&Subject::client(&user, &groups))?;
-            kubeconfig::write(&self.layout.kubeconfig(&file), &self.server(), &ca.cert, &user, &pair)?;
-        }
-        Ok(())
+        let files = |node: &Node| NodeFiles { node: node.name.clone(), layout: self.layout.clone(), base: node.kubeconfig.clone() };
+        let roster = Roster {
+            endpoint: self.server(),
+            admin_endpoint: self.server(),
+            nodes: self.nodes.iter().map(files).collect(),
+            ..Roster::default()
+        };
+        roster.write(&self.layout)
     }
 }
 

@@ -13,8 +13,9 @@ use crate::layout::Layout;
 use crate::parts::Launch;
 
 /// What an operator applies by hand, carried along so that the binary works alone.
-const FILES: [(&str, &str); 5] = [
+const FILES: [(&str, &str); 6] = [
     ("containerd/start", include_str!("../../../deploy/containerd/start")),
+    ("containerd/fill", include_str!("../../../deploy/containerd/fill")),
     ("containerd/config.toml.in", include_str!("../../../deploy/containerd/config.toml.in")),
     ("containerd/10-quarterdeck.conflist.in", include_str!("../../../deploy/containerd/10-quarterdeck.conflist.in")),
     ("images/make", include_str!("../../../deploy/images/make")),

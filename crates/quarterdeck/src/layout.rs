@@ -28,6 +28,11 @@ impl Layout {
         self.kubeconfig("admin")
     }
 
+    /// The files of a node that has a directory of its own.
+    pub(crate) fn node(&self, name: &str) -> Self {
+        Self(self.0.join("nodes").join(name))
+    }
+
     /// The data folder of a part's instance.
     pub(crate) fn data(&self, instance: &str) -> PathBuf {
         self.0.join(instance)

@@ -1,4 +1,4 @@
-//! The user's command: `up`, `status`, `down`.
+//! The user's command: `up`, `status`, `down`, `pki`.
 //!
 //! `up` writes PKI and kubeconfigs, starts the separate binaries as processes on loopback, and watches over them. It knows
 //! the other binaries by their flags only.
@@ -8,7 +8,6 @@ pub mod cli;
 mod cluster;
 mod containerd;
 mod down;
-mod kubeconfig;
 mod layout;
 mod parts;
 mod pki;

@@ -65,7 +65,7 @@ impl Up {
         self.say("keys, certificates and kubeconfigs written");
         if let Some(copy) = &flags.kubeconfig {
             let text = std::fs::read_to_string(self.cluster.layout.admin_kubeconfig()).context("read admin kubeconfig")?;
-            crate::pki::write_private(copy, &text)?;
+            crate::pki::files::write_private(copy, &text)?;
         }
         if self.cluster.parts.contains(&Part::Store) {
             self.start_part(Part::Store)?;

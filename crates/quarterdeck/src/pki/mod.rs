@@ -3,10 +3,13 @@
 //! Three authorities: the cluster's own, the front proxy's, and the store's, which signs for the API server and the
 //! operator only, so that nobody else reaches the store.
 
-use std::fs::Permissions;
+pub(crate) mod command;
+pub(crate) mod files;
+mod fresh;
+pub(crate) mod kubeconfig;
+pub(crate) mod roster;
+
 use std::net::IpAddr;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 
 use anyhow::Context;
 use rcgen::{
@@ -14,6 +17,7 @@ use rcgen::{
     SanType,
 };
 
+use self::files::{read, write, write_private};
 use crate::layout::Layout;
 
 /// A certificate and its key, PEM.
@@ -66,11 +70,17 @@ impl Authority {
         Ok(Pair { cert: cert.pem(), key: key.serialize_pem() })
     }
 
-    /// Issues into `<name>.crt` and `<name>.key` below `pki/`.
-    pub(crate) fn issue_files(&self, layout: &Layout, name: &str, subject: &Subject<'_>) -> anyhow::Result<()> {
+    /// Sees to it that `<name>.crt` and `<name>.key` below `pki/` speak for `subject`; what still serves is kept.
+    pub(crate) fn keep_files(&self, layout: &Layout, name: &str, subject: &Subject<'_>) -> anyhow::Result<()> {
+        let (cert_file, key_file) = (layout.pki(&format!("{name}.crt")), layout.pki(&format!("{name}.key")));
+        if let (Ok(cert), Ok(key)) = (read(&cert_file), read(&key_file))
+            && fresh::serves(&Pair { cert, key }, &self.cert, subject)
+        {
+            return Ok(());
+        }
         let pair = self.issue(subject)?;
-        write_private(&layout.pki(&format!("{name}.key")), &pair.key)?;
-        write(&layout.pki(&format!("{name}.crt")), &pair.cert)
+        write_private(&key_file, &pair.key)?;
+        write(&cert_file, &pair.cert)
     }
 }
 
@@ -126,26 +136,10 @@ pub(crate) fn service_account_key(layout: &Layout) -> anyhow::Result<()> {
     write_private(&key_file, &key.serialize_pem())
 }
 
-fn read(path: &Path) -> anyhow::Result<String> {
-    std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))
-}
-
-fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    if let Some(parent) = path.parent() {
-        std::fs::create_dir_all(parent).with_context(|| format!("create {}", parent.display()))?;
-    }
-    std::fs::write(path, text).with_context(|| format!("write {}", path.display()))
-}
-
-/// Writes a file that only its owner may read.
-pub(crate) fn write_private(path: &Path, text: &str) -> anyhow::Result<()> {
-    write(path, "")?;
-    std::fs::set_permissions(path, Permissions::from_mode(0o600)).with_context(|| format!("protect {}", path.display()))?;
-    write(path, text)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]

@@ -1,0 +1,151 @@
+//! `quarterdeck status`: the parts, the API server's own word, the nodes.
+
+mod nodes;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use k8s_openapi::api::core::v1::Node;
+use kube::api::ListParams;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config};
+
+use self::nodes::Nodes;
+use crate::cli::StatusFlags;
+use crate::layout::Layout;
+use crate::state::{Instance, State};
+
+/// A question to the API server may take so long.
+const ASK_TIMEOUT: Duration = Duration::from_secs(5);
+/// Between two looks while waiting.
+const INTERVAL: Duration = Duration::from_millis(200);
+
+/// Whose status.
+enum Target {
+    /// The cluster of processes on a data directory.
+    Processes(Layout),
+    /// Any cluster, by its kubeconfig and how many nodes it shall have.
+    Any(PathBuf, usize),
+}
+
+impl Target {
+    fn kubeconfig(&self) -> anyhow::Result<PathBuf> {
+        match self {
+            Self::Processes(layout) => running(layout).map(|_| layout.admin_kubeconfig()),
+            Self::Any(kubeconfig, _) => Ok(kubeconfig.clone()),
+        }
+    }
+
+    fn nodes(&self) -> anyhow::Result<usize> {
+        match self {
+            Self::Processes(layout) => running(layout).map(|state| state.nodes),
+            Self::Any(_, nodes) => Ok(*nodes),
+        }
+    }
+}
+
+fn running(layout: &Layout) -> anyhow::Result<State> {
+    State::running(layout)?.with_context(|| format!("no cluster is running on {}", layout.root().display()))
+}
+
+/// Prints what runs; the code says whether all of it is well.
+pub(crate) async fn run(flags: &StatusFlags) -> anyhow::Result<ExitCode> {
+    let layout = Layout::new(&flags.data_dir.data_dir)?;
+    let target = match &flags.kubeconfig {
+        Some(kubeconfig) => Target::Any(kubeconfig.clone(), flags.nodes),
+        None => Target::Processes(layout.clone()),
+    };
+    if let Some(seconds) = flags.wait {
+        wait_for_nodes(&target, Duration::from_secs(seconds)).await?;
+    }
+    match target {
+        Target::Processes(layout) => show_processes(&layout).await,
+        Target::Any(..) if flags.wait.is_some() => Ok(ExitCode::SUCCESS),
+        Target::Any(kubeconfig, nodes) => {
+            let answer = ask(&kubeconfig, nodes).await;
+            println!("{}", word(&answer));
+            Ok(if answer.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+    }
+}
+
+async fn show_processes(layout: &Layout) -> anyhow::Result<ExitCode> {
+    let Some(state) = State::running(layout)? else {
+        println!("no cluster is running on {}", layout.root().display());
+        return Ok(ExitCode::FAILURE);
+    };
+    println!("{:<22} {:<8} {:>8} {:>9}  LISTENS", "PART", "STATE", "RSS", "RESTARTS");
+    state.instances.iter().for_each(print_instance);
+    let alive = state.instances.iter().all(|instance| resident_mib(instance.pid).is_some());
+    let answer = ask(&layout.admin_kubeconfig(), state.nodes).await;
+    println!("\n{}: {}", state.server, word(&answer));
+    Ok(if alive && answer.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn print_instance(instance: &Instance) {
+    let memory = resident_mib(instance.pid);
+    let state = if memory.is_some() { "running" } else { "dead" };
+    let memory = memory.map_or_else(|| "-".to_owned(), |mib| format!("{mib:.1}Mi"));
+    println!("{:<22} {state:<8} {memory:>8} {:>9}  {}", instance.name, instance.restarts, instance.listens);
+}
+
+fn resident_mib(pid: u32) -> Option<f64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
+    let kib: f64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kib / 1024.0)
+}
+
+/// The API server's word and its nodes'.
+async fn ask(kubeconfig: &Path, expected: usize) -> anyhow::Result<Nodes> {
+    let client = client(kubeconfig).await?;
+    readyz(&client).await?;
+    let nodes: Api<Node> = Api::all(client);
+    let nodes = tokio::time::timeout(ASK_TIMEOUT, nodes.list(&ListParams::default())).await.context("list nodes")??;
+    Ok(Nodes::of(&nodes.items, expected))
+}
+
+fn word(answer: &anyhow::Result<Nodes>) -> String {
+    answer.as_ref().map_or_else(|error| format!("not ready: {error:#}"), ToString::to_string)
+}
+
+/// Waits until all nodes are Ready, telling whenever something has changed.
+async fn wait_for_nodes(target: &Target, limit: Duration) -> anyhow::Result<()> {
+    let began = Instant::now();
+    let mut last = String::new();
+    while began.elapsed() < limit {
+        let answer = ask(&target.kubeconfig()?, target.nodes()?).await;
+        let now = word(&answer);
+        if now != last {
+            println!("[{:6.2} s] {now}", began.elapsed().as_secs_f64());
+            last = now;
+        }
+        if answer.is_ok_and(|nodes| nodes.all_ready()) {
+            return Ok(());
+        }
+        tokio::time::sleep(INTERVAL).await;
+    }
+    bail!("not every node is Ready within {limit:?}: {last}")
+}
+
+/// A client with the admin's certificate.
+pub(crate) async fn admin_client(layout: &Layout) -> anyhow::Result<Client> {
+    client(&layout.admin_kubeconfig()).await
+}
+
+async fn client(kubeconfig: &Path) -> anyhow::Result<Client> {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig).with_context(|| format!("read {}", kubeconfig.display()))?;
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    config.connect_timeout = Some(ASK_TIMEOUT);
+    config.read_timeout = Some(ASK_TIMEOUT);
+    Ok(Client::try_from(config)?)
+}
+
+/// `Ok` when `/readyz` is.
+pub(crate) async fn readyz(client: &Client) -> anyhow::Result<()> {
+    let request = http::Request::get("/readyz").body(Vec::new())?;
+    tokio::time::timeout(ASK_TIMEOUT, client.request_text(request)).await.context("ask /readyz")??;
+    Ok(())
+}

@@ -1,0 +1,114 @@
+//! `docker-compose.yml` and the scripts of `deploy/`, each at its own door: without an image, without a cluster.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use tests::{binary, run};
+
+const COMPOSE: &str = include_str!("../../docker-compose.yml");
+const SUPERVISOR: &str = include_str!("../../deploy/images/node/supervisor");
+
+fn services() -> BTreeMap<String, Value> {
+    let file: Value = serde_yaml_ng::from_str(COMPOSE).unwrap();
+    file["services"].as_object().unwrap().clone().into_iter().collect()
+}
+
+/// A mapping of the service, with what it takes over by `<<` below its own.
+fn merged(service: &Value, key: &str) -> BTreeMap<String, Value> {
+    let Some(own) = service.get(key).or_else(|| service["<<"].get(key)).and_then(Value::as_object) else { return BTreeMap::new() };
+    let mut all: BTreeMap<String, Value> = own.get("<<").and_then(Value::as_object).cloned().unwrap_or_default().into_iter().collect();
+    all.extend(own.clone().into_iter().filter(|(name, _)| name != "<<"));
+    all
+}
+
+fn command(service: &Value) -> Vec<&str> {
+    let words = service.get("command").or_else(|| service["<<"].get("command")).and_then(Value::as_array);
+    words.into_iter().flatten().map(|word| word.as_str().unwrap()).collect()
+}
+
+/// With `--help` last, whatever stands before it is still looked at.
+fn assert_known(program: &str, flags: &[&str]) {
+    let output = run(Command::new(binary(program)).args(flags).arg("--help"));
+    assert!(output.code == 0 && output.out.contains("Usage"), "{program} {flags:?}: {output:?}");
+}
+
+#[test]
+fn every_flag_of_the_compose_file_is_known_to_its_program() {
+    let mut programs = 0;
+    for service in services().values() {
+        if let [program, flags @ ..] = command(service).as_slice() {
+            assert_known(program, flags);
+            programs += 1;
+        }
+    }
+    assert_eq!(programs, 7, "pki, three members, API server, controller-manager, scheduler");
+}
+
+#[test]
+fn every_setting_of_a_store_member_is_known_to_the_store() {
+    let help = run(Command::new(binary("store")).arg("--help")).ok();
+    for (name, service) in services().iter().filter(|(name, _)| name.starts_with("store-")) {
+        let settings = merged(service, "environment");
+        assert_eq!(settings["ETCD_NAME"], **name);
+        for setting in settings.keys() {
+            assert!(help.contains(&format!("[env: {setting}=")), "the store does not read {setting}");
+        }
+    }
+}
+
+/// What stands between `exec PROGRAM` and the end of that function: its flags, without their values.
+fn flags_in_supervisor(program: &str) -> Vec<&'static str> {
+    let (_, after) = SUPERVISOR.split_once(&format!("exec {program} ")).unwrap();
+    let (call, _) = after.split_once("\n}\n").unwrap();
+    let words = call.split_whitespace().filter(|word| word.starts_with("--"));
+    words.map(|word| word.split_once('=').map_or(word, |(flag, _)| flag)).collect()
+}
+
+#[test]
+fn every_flag_of_the_supervisor_is_known_to_its_program() {
+    for program in ["kubelet"] {
+        let help = run(Command::new(binary(program)).arg("--help")).ok();
+        let flags = flags_in_supervisor(program);
+        assert!(flags.contains(&"--kubeconfig"), "{flags:?}");
+        for flag in flags {
+            assert!(help.contains(&format!("{flag} ")), "{program} does not know {flag}");
+        }
+    }
+}
+
+fn deploy(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("deploy").join(file)
+}
+
+#[test]
+fn a_template_is_filled_as_a_whole_or_not_at_all() {
+    let directory = tempfile::tempdir().unwrap();
+    let template = directory.path().join("template.in");
+    std::fs::write(&template, "root = \"@ROOT@\"\n@ROOT@ @CIDR@\n").unwrap();
+    let fill = |values: &[&str]| run(Command::new(deploy("containerd/fill")).arg(&template).args(values));
+    assert_eq!(fill(&["ROOT=/a b", "CIDR={{.PodCIDR}}"]).ok(), "root = \"/a b\"\n/a b {{.PodCIDR}}\n");
+    let output = fill(&["ROOT=/a"]);
+    assert!(output.code == 1 && output.out.is_empty() && output.err.contains("@CIDR@"), "{output:?}");
+}
+
+#[test]
+fn both_kinds_of_node_give_their_templates_every_value() {
+    // `start` and `prepare` are only run where there is a containerd: what they lack would show first on a user's machine.
+    for (script, template) in [
+        ("containerd/start", "containerd/config.toml.in"),
+        ("containerd/start", "containerd/10-quarterdeck.conflist.in"),
+        ("images/node/prepare", "containerd/config.toml.in"),
+        ("images/node/prepare", "containerd/10-quarterdeck.conflist.in"),
+    ] {
+        let script_text = std::fs::read_to_string(deploy(script)).unwrap().replace("\\\n", " ");
+        let name = Path::new(template).file_name().unwrap().to_str().unwrap();
+        let call = script_text.lines().find(|line| line.contains("/fill") && line.contains(name)).unwrap();
+        let text = std::fs::read_to_string(deploy(template)).unwrap();
+        let keys = text.split('@').skip(1).step_by(2);
+        let missing: Vec<_> = keys.filter(|key| !call.contains(&format!(" {key}="))).collect();
+        assert!(missing.is_empty(), "{script} gives {template} no {missing:?}");
+    }
+}
