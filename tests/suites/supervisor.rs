@@ -80,7 +80,9 @@ impl Supervised {
 
     fn pid(&self, program: &str) -> Option<i32> {
         let first = |pid: &i32| std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        children(self.supervisor()).into_iter().find(|pid| first(pid).split(|byte| *byte == 0).any(|word| word.ends_with(program.as_bytes())))
+        children(self.supervisor())
+            .into_iter()
+            .find(|pid| first(pid).split(|byte| *byte == 0).any(|word| word.ends_with(program.as_bytes())))
     }
 }
 
@@ -92,7 +94,8 @@ fn signal(pid: i32, signal: Signal) {
 fn a_program_that_dies_starts_again_and_the_others_go_on() {
     let Some(node) = start() else { return };
     for killed in ["kubelet", "containerd", "node-routes"] {
-        let others: Vec<_> = ["kubelet", "containerd", "node-routes", "containerd-shim"].into_iter().filter(|name| *name != killed).collect();
+        let others: Vec<_> =
+            ["kubelet", "containerd", "node-routes", "containerd-shim"].into_iter().filter(|name| *name != killed).collect();
         let pids = |names: &[&str]| names.iter().map(|name| node.pid(name)).collect::<Vec<_>>();
         let (victim, before) = (node.pid(killed).unwrap(), pids(&others));
         signal(victim, Signal::SIGKILL);
