@@ -69,7 +69,7 @@ fn flags_in_supervisor(program: &str) -> Vec<&'static str> {
 
 #[test]
 fn every_flag_of_the_supervisor_is_known_to_its_program() {
-    for program in ["kubelet"] {
+    for program in ["kubelet", "node-routes"] {
         let help = run(Command::new(binary(program)).arg("--help")).ok();
         let flags = flags_in_supervisor(program);
         assert!(flags.contains(&"--kubeconfig"), "{flags:?}");
