@@ -1,5 +1,8 @@
 //! The whole service in process, on memory storage.
 
+mod deletion;
+mod eviction;
+
 use std::{
     sync::{
         Arc,
@@ -154,20 +157,6 @@ async fn a_deleted_object_is_gone() {
     let deleted = send(&api, "DELETE", &format!("{MAPS}/x"), &[], Body::empty()).await;
     assert_eq!((deleted.code, deleted.body["status"].as_str()), (200, Some("Success")));
     assert_eq!(get(&api, &format!("{MAPS}/x")).await.code, 404);
-}
-
-#[tokio::test]
-async fn a_finalizer_keeps_a_deleted_object_until_it_is_removed() {
-    let api = api();
-    let mut held = map("x", "1");
-    held["metadata"]["finalizers"] = json!(["example.com/f"]);
-    post(&api, MAPS, &held).await;
-    let url = format!("{MAPS}/x");
-    let marked = send(&api, "DELETE", &url, &[], Body::empty()).await;
-    assert_eq!(marked.code, 200);
-    assert!(marked.body["metadata"]["deletionTimestamp"].is_string());
-    assert_eq!(patch(&api, &url, MERGE, &json!({"metadata": {"finalizers": null}})).await.code, 200);
-    assert_eq!(get(&api, &url).await.code, 404);
 }
 
 /// Does something to an object while its deletion is under way, once.

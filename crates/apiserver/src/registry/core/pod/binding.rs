@@ -5,6 +5,7 @@ use async_trait::async_trait;
 use http::StatusCode;
 use serde_json::{Value, json};
 
+use super::condition;
 use crate::{
     loopback::Loopback,
     registry::{Answer, Call, Connect, Finish, Strategy, check::At, edit},
@@ -76,12 +77,7 @@ impl Strategy for Assign {
     }
 
     fn prepare_for_update(&self, ctx: &RequestContext, obj: &mut Object, _old: &Object) {
-        let status = edit::ensure_object(&mut obj.0, "status");
-        let mut conditions: Vec<Value> = status.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();
-        conditions.retain(|condition| condition["type"] != "PodScheduled");
-        conditions.push(json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null,
-            "lastTransitionTime": apimachinery::time::format_rfc3339_seconds(ctx.now)}));
-        status.insert("conditions".into(), conditions.into());
+        condition::set(obj, "PodScheduled", ("", ""), ctx.now);
     }
 }
 

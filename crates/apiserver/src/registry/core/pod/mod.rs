@@ -1,6 +1,7 @@
 //! Pods.
 
 mod binding;
+mod condition;
 mod eviction;
 mod log;
 mod print;
