@@ -25,7 +25,7 @@ pub(super) async fn serve(mut ask: Ask) -> Result<Response, Status> {
             let options = DeleteOptions { uid: options.uid.clone().or(Some(uid)), ..options.clone() };
             match store_of.delete(ctx, &name, &options, value).await {
                 Err(status) if status.is(reason::NOT_FOUND) => Ok(()),
-                Err(status) if own && status.is(reason::CONFLICT) && status.message.contains("UID in precondition") => Ok(()),
+                Err(status) if own && is_another(&status) => Ok(()),
                 outcome => outcome.map(drop),
             }
         }
@@ -33,4 +33,10 @@ pub(super) async fn serve(mut ask: Ask) -> Result<Response, Status> {
     };
     stream::iter(all).map(delete).buffer_unordered(PARALLEL).try_collect::<Vec<()>>().await?;
     list::render(&ask, &store, &found)
+}
+
+/// Whether the object found is gone and another has its name by now.
+fn is_another(status: &Status) -> bool {
+    let said = |text: &str| status.message.contains(text);
+    status.is(reason::CONFLICT) && (said("the UID in the precondition") || said("UID in precondition"))
 }

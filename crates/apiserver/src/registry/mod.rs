@@ -23,7 +23,7 @@ mod wiring;
 
 pub(crate) use groups::builtin_resources;
 pub(crate) use resource::{Backing, Conversion, Resource, cluster, definition, namespaced};
-pub(crate) use strategy::{DeleteOptions, Finish, Generation, Plain, Strategy};
+pub(crate) use strategy::{DeleteOptions, Dependents, Finish, Generation, Plain, Strategy};
 pub(crate) use streams::{Running, Streams};
 pub(crate) use subresource::{Answer, Call, Connect, ScalePaths, Subresource, SubresourceKind};
 pub(crate) use table::Column;

@@ -20,6 +20,17 @@ pub(crate) enum Generation {
     Fields(&'static [&'static str]),
 }
 
+/// What becomes of an object's dependents where its deletion does not say. Upstream: `GarbageCollectionPolicy`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dependents {
+    /// The garbage collector deletes them.
+    Delete,
+    /// They stay, without their owner.
+    Orphan,
+    /// The garbage collector does not know the kind: its finalizers are never set.
+    Unsupported,
+}
+
 /// The usual rule: the spec counts.
 pub(crate) const SPEC: Generation = Generation::Fields(&["spec"]);
 
@@ -43,6 +54,16 @@ pub(crate) struct DeleteOptions {
     pub(crate) dry_run: bool,
     /// Delete even what cannot be read from storage.
     pub(crate) ignore_store_read_error: bool,
+}
+
+impl DeleteOptions {
+    /// The precondition that does not hold: what it is about, the value wanted, the one found, and what may have happened.
+    pub(crate) fn broken_precondition<'a>(&'a self, obj: &'a Object) -> Option<(&'static str, &'a str, &'a str, &'static str)> {
+        let uid = self.uid.as_deref().filter(|uid| *uid != obj.uid());
+        let version = self.resource_version.as_deref().filter(|version| *version != obj.resource_version());
+        uid.map(|uid| ("UID", uid, obj.uid(), "deleted and then recreated"))
+            .or_else(|| version.map(|version| ("ResourceVersion", version, obj.resource_version(), "modified")))
+    }
 }
 
 /// The rules of one kind.
@@ -129,9 +150,9 @@ pub(crate) trait Strategy: Send + Sync {
         None
     }
 
-    /// Whether deleting leaves dependents by default (Jobs, ReplicationControllers).
-    fn orphans_by_default(&self) -> bool {
-        false
+    /// What becomes of dependents where the deletion does not say.
+    fn dependents(&self) -> Dependents {
+        Dependents::Delete
     }
 
     /// Warnings for a deletion.
@@ -139,7 +160,7 @@ pub(crate) trait Strategy: Send + Sync {
         Vec::new()
     }
 
-    /// Refuses or prepares a deletion, through the API. Runs before preconditions are checked by storage.
+    /// Refuses or prepares a deletion, through the API. Runs before preconditions are checked.
     async fn begin_delete(&self, _ctx: &RequestContext, _api: &Loopback, _obj: &Object, _options: &DeleteOptions) -> Result<(), Status> {
         Ok(())
     }

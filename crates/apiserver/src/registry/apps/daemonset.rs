@@ -11,8 +11,7 @@ use crate::{
         Column, Generation, Strategy,
         check::At,
         edit::{default_to, default_zero, ensure_object, text},
-        print::{age, containers, count, label_map},
-        selectors,
+        print::{count, label_map},
         strategy::SPEC,
     },
     request::RequestContext,
@@ -89,7 +88,7 @@ impl Strategy for DaemonSet {
     }
 
     fn columns(&self) -> Vec<Column> {
-        vec![
+        workload::columns(vec![
             Column::object_name("Name of the daemon set."),
             Column::new("Desired", "integer", "Nodes that should run its pod."),
             Column::new("Current", "integer", "Nodes that run it."),
@@ -97,23 +96,15 @@ impl Strategy for DaemonSet {
             Column::new("Up-to-date", "integer", "Nodes with the current template."),
             Column::new("Available", "integer", "Nodes where it is ready for minReadySeconds."),
             Column::new("Node Selector", "string", "Labels of the nodes it runs on."),
-            Column::new("Age", "string", "Time since creation."),
-            Column::wide("Containers", "string", "Names of the template's containers."),
-            Column::wide("Images", "string", "Images of the template's containers."),
-            Column::wide("Selector", "string", "Labels of the pods that belong to it."),
-        ]
+        ])
     }
 
     fn cells(&self, obj: &Object, now: Timestamp) -> Vec<Value> {
         let (spec, status) = (At::field(obj, "spec"), At::field(obj, "status"));
-        let pod = spec.get("template").get("spec");
-        let [names, images] = containers(&pod);
         let shown = ["desiredNumberScheduled", "currentNumberScheduled", "numberReady", "updatedNumberScheduled", "numberAvailable"];
-        let mut cells = vec![Value::from(obj.name())];
-        cells.extend(shown.map(|field| count(&status.get(field))));
-        cells.extend([label_map(&pod.get("nodeSelector")), age(obj, now), names, images]);
-        cells.push(selectors::format(spec.get("selector").value).into());
-        cells
+        let mut own = shown.map(|field| count(&status.get(field))).to_vec();
+        own.push(label_map(&spec.get("template").get("spec").get("nodeSelector")));
+        workload::cells(obj, now, own)
     }
 }
 

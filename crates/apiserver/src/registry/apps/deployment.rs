@@ -11,8 +11,7 @@ use crate::{
         Column, Generation, Strategy,
         check::At,
         edit::{default_to, default_zero, ensure_object, text},
-        print::{age, containers, count},
-        selectors,
+        print::count,
     },
     request::RequestContext,
 };
@@ -102,32 +101,18 @@ impl Strategy for Deployment {
     }
 
     fn columns(&self) -> Vec<Column> {
-        vec![
+        workload::columns(vec![
             Column::object_name("Name of the deployment."),
             Column::new("Ready", "string", "Ready pods of wanted pods."),
             Column::new("Up-to-date", "string", "Pods of the current template."),
             Column::new("Available", "string", "Pods ready for at least minReadySeconds."),
-            Column::new("Age", "string", "Time since creation."),
-            Column::wide("Containers", "string", "Names of the template's containers."),
-            Column::wide("Images", "string", "Images of the template's containers."),
-            Column::wide("Selector", "string", "Labels of the pods that belong to it."),
-        ]
+        ])
     }
 
     fn cells(&self, obj: &Object, now: Timestamp) -> Vec<Value> {
-        let (spec, status) = (At::field(obj, "spec"), At::field(obj, "status"));
-        let number = |at: At<'_>| at.int().unwrap_or(0);
-        let [names, images] = containers(&spec.get("template").get("spec"));
-        vec![
-            obj.name().into(),
-            format!("{}/{}", number(status.get("readyReplicas")), number(spec.get("replicas"))).into(),
-            count(&status.get("updatedReplicas")),
-            count(&status.get("availableReplicas")),
-            age(obj, now),
-            names,
-            images,
-            selectors::format(spec.get("selector").value).into(),
-        ]
+        let status = At::field(obj, "status");
+        let counts = ["updatedReplicas", "availableReplicas"].map(|field| count(&status.get(field)));
+        workload::cells(obj, now, [vec![workload::ready_of_wanted(obj)], counts.to_vec()].concat())
     }
 }
 

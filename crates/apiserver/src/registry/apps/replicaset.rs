@@ -11,8 +11,6 @@ use crate::{
         Column, Generation, Strategy,
         check::At,
         edit::{default_to, ensure_object},
-        print::{age, containers, count},
-        selectors,
         strategy::SPEC,
     },
     request::RequestContext,
@@ -69,31 +67,16 @@ impl Strategy for ReplicaSet {
     }
 
     fn columns(&self) -> Vec<Column> {
-        vec![
+        workload::columns(vec![
             Column::object_name("Name of the replica set."),
             Column::new("Desired", "integer", "Pods wanted."),
             Column::new("Current", "integer", "Pods there are."),
             Column::new("Ready", "integer", "Pods that are ready."),
-            Column::new("Age", "string", "Time since creation."),
-            Column::wide("Containers", "string", "Names of the template's containers."),
-            Column::wide("Images", "string", "Images of the template's containers."),
-            Column::wide("Selector", "string", "Labels of the pods that belong to it."),
-        ]
+        ])
     }
 
     fn cells(&self, obj: &Object, now: Timestamp) -> Vec<Value> {
-        let (spec, status) = (At::field(obj, "spec"), At::field(obj, "status"));
-        let [names, images] = containers(&spec.get("template").get("spec"));
-        vec![
-            obj.name().into(),
-            count(&spec.get("replicas")),
-            count(&status.get("replicas")),
-            count(&status.get("readyReplicas")),
-            age(obj, now),
-            names,
-            images,
-            selectors::format(spec.get("selector").value).into(),
-        ]
+        workload::cells(obj, now, workload::replicas(obj))
     }
 }
 

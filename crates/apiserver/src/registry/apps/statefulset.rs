@@ -16,7 +16,6 @@ use crate::{
         check::{At, internal_form},
         core::pod_spec::defaults,
         edit::{default_to, default_zero, each, ensure_object, text},
-        print::{age, containers},
         strategy::SPEC,
     },
     request::RequestContext,
@@ -132,21 +131,16 @@ impl Strategy for StatefulSet {
     }
 
     fn columns(&self) -> Vec<Column> {
-        vec![
-            Column::object_name("Name of the stateful set."),
-            Column::new("Ready", "string", "Ready pods of wanted pods."),
-            Column::new("Age", "string", "Time since creation."),
-            Column::wide("Containers", "string", "Names of the template's containers."),
-            Column::wide("Images", "string", "Images of the template's containers."),
-        ]
+        let own = vec![Column::object_name("Name of the stateful set."), Column::new("Ready", "string", "Ready pods of wanted pods.")];
+        let mut columns = workload::columns(own);
+        columns.pop();
+        columns
     }
 
     fn cells(&self, obj: &Object, now: Timestamp) -> Vec<Value> {
-        let (spec, status) = (At::field(obj, "spec"), At::field(obj, "status"));
-        let number = |at: At<'_>| at.int().unwrap_or(0);
-        let [names, images] = containers(&spec.get("template").get("spec"));
-        let ready = format!("{}/{}", number(status.get("readyReplicas")), number(spec.get("replicas")));
-        vec![obj.name().into(), ready.into(), age(obj, now), names, images]
+        let mut cells = workload::cells(obj, now, vec![workload::ready_of_wanted(obj)]);
+        cells.pop();
+        cells
     }
 }
 

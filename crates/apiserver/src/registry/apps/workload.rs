@@ -1,16 +1,19 @@
-//! What deployments, replica sets, stateful sets and daemon sets check and show alike.
+//! What kinds with a pod template check and show alike.
 
 use apimachinery::{
     Object,
     field::{Error, ErrorList},
     names,
 };
+use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use crate::registry::{
+    Column,
     check::At,
     core::pod_spec::{self, defaults},
     edit::ensure_object,
+    print::{age, containers, count},
     selectors,
 };
 
@@ -101,6 +104,39 @@ pub(crate) fn fixed_selector(obj: &Object, old: &Object, errs: &mut ErrorList) {
 /// Warnings for the template's pods.
 pub(crate) fn warnings(obj: &Object) -> Vec<String> {
     pod_spec::warnings::collect(&At::field(obj, "spec").get("template").get("spec"))
+}
+
+/// The columns a workload has of its own, and those that all have.
+pub(crate) fn columns(mut own: Vec<Column>) -> Vec<Column> {
+    own.extend([
+        Column::new("Age", "string", "Time since creation."),
+        Column::wide("Containers", "string", "Names of the template's containers."),
+        Column::wide("Images", "string", "Images of the template's containers."),
+        Column::wide("Selector", "string", "Labels of the pods that belong to it."),
+    ]);
+    own
+}
+
+/// The cells of [`columns`]: `own` are those between the name and the age.
+pub(crate) fn cells(obj: &Object, now: Timestamp, own: Vec<Value>) -> Vec<Value> {
+    let spec = At::field(obj, "spec");
+    let [names, images] = containers(&spec.get("template").get("spec"));
+    let mut cells = vec![Value::from(obj.name())];
+    cells.extend(own);
+    cells.extend([age(obj, now), names, images, selectors::format(spec.get("selector").value).into()]);
+    cells
+}
+
+/// Ready pods of wanted pods, as `2/3`.
+pub(crate) fn ready_of_wanted(obj: &Object) -> Value {
+    let number = |part: &str, field: &str| At::field(obj, part).get(field).int().unwrap_or(0);
+    format!("{}/{}", number("status", "readyReplicas"), number("spec", "replicas")).into()
+}
+
+/// Pods wanted, there and ready.
+pub(crate) fn replicas(obj: &Object) -> Vec<Value> {
+    let (spec, status) = (At::field(obj, "spec"), At::field(obj, "status"));
+    vec![count(&spec.get("replicas")), count(&status.get("replicas")), count(&status.get("readyReplicas"))]
 }
 
 /// "Invalid value" on a whole strategy, shown as upstream shows its inner form.

@@ -14,11 +14,10 @@ use serde_json::{Value, json};
 use super::spec;
 use crate::{
     registry::{
-        Column, Generation, Strategy,
+        Column, DeleteOptions, Dependents, Generation, Strategy,
         apps::workload,
         check::{At, internal_form},
         edit::{ensure_object, is_zero},
-        print::{age, containers},
         selectors,
         strategy::SPEC,
     },
@@ -28,6 +27,9 @@ use crate::{
 /// The rules of jobs.
 pub(crate) struct Job;
 
+/// Said to who deletes a job and not what is to become of its pods.
+const ORPHANS_PODS: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or \
+     set propagationPolicy=Orphan to suppress this warning";
 /// The label the selector goes by.
 const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";
 /// Labels of the job's pods, and where their values come from: the uid, or else the name.
@@ -102,8 +104,13 @@ impl Strategy for Job {
         workload::warnings(obj)
     }
 
-    fn orphans_by_default(&self) -> bool {
-        false
+    fn dependents(&self) -> Dependents {
+        Dependents::Orphan
+    }
+
+    fn warnings_on_delete(&self, _ctx: &RequestContext, _obj: &Object, options: &DeleteOptions) -> Vec<String> {
+        let said = options.propagation_policy.is_some() || options.orphan_dependents.is_some();
+        if said { Vec::new() } else { vec![ORPHANS_PODS.to_owned()] }
     }
 
     fn generation(&self) -> Generation {
@@ -119,31 +126,18 @@ impl Strategy for Job {
     }
 
     fn columns(&self) -> Vec<Column> {
-        vec![
+        workload::columns(vec![
             Column::object_name("Name of the job."),
             Column::new("Status", "string", "Running, Complete, Failed, Suspended …"),
             Column::new("Completions", "string", "Succeeded pods of wanted ones."),
             Column::new("Duration", "string", "How long it has run."),
-            Column::new("Age", "string", "Time since creation."),
-            Column::wide("Containers", "string", "Names of the template's containers."),
-            Column::wide("Images", "string", "Images of the template's containers."),
-            Column::wide("Selector", "string", "Labels of the pods that belong to it."),
-        ]
+        ])
     }
 
     fn cells(&self, obj: &Object, now: Timestamp) -> Vec<Value> {
         let (spec, status) = (At::field(obj, "spec"), At::field(obj, "status"));
-        let [names, images] = containers(&spec.get("template").get("spec"));
-        vec![
-            obj.name().into(),
-            state(obj, &status).into(),
-            completions(&spec, &status).into(),
-            duration(&status, now).into(),
-            age(obj, now),
-            names,
-            images,
-            selectors::format(spec.get("selector").value).into(),
-        ]
+        let own = vec![state(obj, &status).into(), completions(&spec, &status).into(), duration(&status, now).into()];
+        workload::cells(obj, now, own)
     }
 }
 

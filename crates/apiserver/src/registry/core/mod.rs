@@ -44,7 +44,8 @@ pub(crate) fn table(wiring: &Wiring) -> Vec<Resource> {
             .without("deletecollection")
             .status()
             .strategy(namespace::Namespace)
-            .sub(namespace::finalize()),
+            .sub(namespace::finalize())
+            .returns_deleted(),
         cluster("", "v1", "Node", "nodes")
             .short(&["no"])
             .stored_under("minions")

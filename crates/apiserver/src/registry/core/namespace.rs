@@ -2,14 +2,15 @@
 
 use std::borrow::Cow;
 
-use apimachinery::{Object, field::ErrorList, names};
+use apimachinery::{Object, field::ErrorList, gvk::GroupResource, names, status::Status};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::{
+    loopback::Loopback,
     registry::{
-        Column, Strategy, Subresource,
+        Column, DeleteOptions, Strategy, Subresource,
         check::At,
         edit::{copy, ensure_object},
         print::age,
@@ -80,6 +81,12 @@ impl Strategy for Namespace {
             errs.push(phase.invalid(format!("may only be '{wanted}' if `deletionTimestamp` is {when}")));
         }
         errs
+    }
+
+    async fn begin_delete(&self, _ctx: &RequestContext, _api: &Loopback, obj: &Object, options: &DeleteOptions) -> Result<(), Status> {
+        let Some((what, wanted, found, _)) = options.broken_precondition(obj) else { return Ok(()) };
+        let text = format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}");
+        Err(Status::conflict(&GroupResource::new("", "namespaces"), obj.name(), text))
     }
 
     fn holds_deletion(&self, obj: &Object) -> bool {

@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 use super::pod_spec::{self, defaults};
 use crate::{
     registry::{
-        Column, Generation, Strategy,
+        Column, Dependents, Generation, Strategy,
         apps::workload,
         check::{self, At},
         edit::{default_to, drop_zero, ensure_object, object},
-        print::{age, containers, count, label_map},
+        print::label_map,
         strategy::SPEC,
     },
     request::RequestContext,
@@ -66,8 +66,8 @@ impl Strategy for ReplicationController {
         workload::warnings(obj)
     }
 
-    fn orphans_by_default(&self) -> bool {
-        true
+    fn dependents(&self) -> Dependents {
+        Dependents::Orphan
     }
 
     fn generation(&self) -> Generation {
@@ -83,25 +83,19 @@ impl Strategy for ReplicationController {
     }
 
     fn columns(&self) -> Vec<Column> {
-        vec![
+        workload::columns(vec![
             Column::object_name("Name of the replication controller."),
             Column::new("Desired", "integer", "Pods wanted."),
             Column::new("Current", "integer", "Pods there are."),
             Column::new("Ready", "integer", "Pods that are ready."),
-            Column::new("Age", "string", "Time since creation."),
-            Column::wide("Containers", "string", "Names of the template's containers."),
-            Column::wide("Images", "string", "Images of the template's containers."),
-            Column::wide("Selector", "string", "Labels of the pods that belong to it."),
-        ]
+        ])
     }
 
     fn cells(&self, obj: &Object, now: Timestamp) -> Vec<Value> {
-        let (spec, status) = (At::field(obj, "spec"), At::field(obj, "status"));
-        let [names, images] = containers(&spec.get("template").get("spec"));
-        let counts = [count(&spec.get("replicas")), count(&status.get("replicas")), count(&status.get("readyReplicas"))];
-        let mut cells = vec![Value::from(obj.name())];
-        cells.extend(counts);
-        cells.extend([age(obj, now), names, images, label_map(&spec.get("selector"))]);
+        let mut cells = workload::cells(obj, now, workload::replicas(obj));
+        // Its selector is a plain map.
+        cells.pop();
+        cells.push(label_map(&At::field(obj, "spec").get("selector")));
         cells
     }
 }

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::{
-    registry::{Column, Conversion, Strategy, check::At, edit::Fields, print},
+    registry::{Column, Conversion, Dependents, Strategy, check::At, edit::Fields, print},
     request::RequestContext,
 };
 
@@ -140,6 +140,10 @@ impl Strategy for Event {
 
     fn ttl(&self) -> Option<Duration> {
         Some(self.ttl)
+    }
+
+    fn dependents(&self) -> Dependents {
+        Dependents::Unsupported
     }
 
     fn field_labels(&self) -> Vec<Cow<'static, str>> {

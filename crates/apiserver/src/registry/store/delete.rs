@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use apimachinery::{Object, status::Status};
+use apimachinery::{Object, gvk::GroupResource, status::Status};
 use futures::FutureExt;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -49,8 +49,8 @@ impl Store {
         let mut attributes = self.attributes(ctx, Operation::Delete, name, raw);
         attributes.old_object = Some(obj.clone());
         self.hub.admission.admit(ctx, &mut attributes).await?;
-        self.check_preconditions(name, &obj, options)?;
         strategy.begin_delete(ctx, &self.hub.loopback, &obj, options).await?;
+        self.check_preconditions(name, &obj, options)?;
         strategy.warnings_on_delete(ctx, &obj, options).into_iter().for_each(|w| ctx.warn(w));
         let mut deleted = match self.plan(ctx, obj.clone(), options) {
             Plan::Nothing => return Ok(Deleted::Pending(obj)),
@@ -73,18 +73,16 @@ impl Store {
     }
 
     fn check_preconditions(&self, name: &str, obj: &Object, options: &DeleteOptions) -> Result<(), Status> {
-        let wrong = |text: String| Status::conflict(&self.served.resource.group_resource(), name, text);
-        if let Some(uid) = options.uid.as_ref().filter(|uid| *uid != obj.uid()) {
-            return Err(wrong(format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", obj.uid())));
+        let kind = GroupResource::new(&self.served.resource.group, &self.served.resource.kind);
+        match options.broken_precondition(obj) {
+            Some((what, wanted, found, why)) => {
+                let text = format!(
+                    "the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). The object might have been {why}"
+                );
+                Err(Status::conflict(&kind, name, text))
+            }
+            None => Ok(()),
         }
-        if let Some(version) = options.resource_version.as_ref().filter(|v| *v != obj.resource_version()) {
-            let text = format!(
-                "Precondition failed: ResourceVersion in precondition: {version}, ResourceVersion in object meta: {}",
-                obj.resource_version()
-            );
-            return Err(wrong(text));
-        }
-        Ok(())
     }
 
     /// Writes the deletion timestamp or finalizers, then removes the object where nothing holds it any more. `None` as for
@@ -203,12 +201,15 @@ fn plan(
     strategy: &dyn Strategy,
     grace: impl Fn(&Object) -> Option<i64>,
 ) -> Plan {
+    if obj.deletion_timestamp().is_some() && strategy.holds_deletion(&obj) {
+        return Plan::Nothing;
+    }
     let graceful = match begin(&mut obj, options, now, grace) {
         Begun::Pending => return Plan::Nothing,
         Begun::Graceful(seconds) => Some(seconds),
         Begun::AtOnce => None,
     };
-    if let Some(finalizers) = gc::finalizers(&obj, options, strategy.orphans_by_default()) {
+    if let Some(finalizers) = gc::finalizers(&obj, options, strategy.dependents()) {
         obj.set_finalizers(finalizers);
     }
     let held = !obj.finalizers().is_empty() || strategy.holds_deletion(&obj);

@@ -2,20 +2,22 @@
 
 use apimachinery::Object;
 
-use crate::registry::DeleteOptions;
+use crate::registry::{DeleteOptions, Dependents};
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 
 /// The object's finalizers after a deletion with these options, if they differ from what it has.
-pub(super) fn finalizers(obj: &Object, options: &DeleteOptions, orphans_by_default: bool) -> Option<Vec<String>> {
+pub(super) fn finalizers(obj: &Object, options: &DeleteOptions, default: Dependents) -> Option<Vec<String>> {
     let old = obj.finalizers();
     let mut new: Vec<String> = old.iter().filter(|f| *f != ORPHAN && *f != FOREGROUND).cloned().collect();
-    if orphans(&old, options, orphans_by_default) {
-        new.push(ORPHAN.into());
-    }
-    if foreground(&old, options) {
-        new.push(FOREGROUND.into());
+    if default != Dependents::Unsupported {
+        if orphans(&old, options, default == Dependents::Orphan) {
+            new.push(ORPHAN.into());
+        }
+        if foreground(&old, options) {
+            new.push(FOREGROUND.into());
+        }
     }
     let same = old.len() == new.len() && old.iter().all(|f| new.contains(f));
     (!same).then_some(new)
@@ -49,7 +51,7 @@ mod tests {
     fn after(finalizers: &[&str], policy: Option<&str>) -> Option<Vec<String>> {
         let obj = Object::from_value(json!({"metadata": {"finalizers": finalizers}})).unwrap();
         let options = DeleteOptions { propagation_policy: policy.map(str::to_owned), ..Default::default() };
-        super::finalizers(&obj, &options, false)
+        super::finalizers(&obj, &options, Dependents::Delete)
     }
 
     #[test]
@@ -57,6 +59,19 @@ mod tests {
         assert_eq!(after(&["a/b"], Some("Foreground")), Some(vec!["a/b".into(), "foregroundDeletion".into()]));
         assert_eq!(after(&["foregroundDeletion"], Some("Orphan")), Some(vec!["orphan".into()]));
         assert_eq!(after(&["orphan"], Some("Background")), Some(vec![]));
+    }
+
+    #[test]
+    fn the_kinds_own_rule_stands_where_nothing_else_is_said() {
+        let decide = |finalizers: &[&str], orphan: Option<bool>, default| {
+            let obj = Object::from_value(json!({"metadata": {"finalizers": finalizers}})).unwrap();
+            super::finalizers(&obj, &DeleteOptions { orphan_dependents: orphan, ..Default::default() }, default)
+        };
+        assert_eq!(decide(&[], None, Dependents::Orphan), Some(vec!["orphan".into()]));
+        assert_eq!(decide(&[], Some(false), Dependents::Orphan), None);
+        assert_eq!(decide(&["foregroundDeletion"], None, Dependents::Orphan), None);
+        assert_eq!(decide(&[], Some(true), Dependents::Unsupported), None);
+        assert_eq!(decide(&["foregroundDeletion"], None, Dependents::Unsupported), Some(vec![]));
     }
 
     #[test]
