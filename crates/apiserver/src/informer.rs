@@ -126,3 +126,40 @@ impl<T: Send + Sync + 'static> Sink for Cache<T> {
         self.objects.write().remove(&key(object));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use axum::body::Body;
+    use tower::{service_fn, util::BoxCloneSyncService};
+
+    use super::*;
+    use crate::loopback::Loopback;
+
+    /// More asks than this would be a loop without a pause.
+    const MANY: usize = 1000;
+
+    #[tokio::test]
+    async fn watches_that_all_end_at_once_are_asked_for_ever_more_rarely() {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&asked);
+        // Answers every list with nothing and ends every watch at once, in good order, as a server does that shuts down.
+        let service = service_fn(move |_| {
+            let count = counter.fetch_add(1, Ordering::Relaxed);
+            async move {
+                if count > MANY {
+                    std::future::pending::<()>().await;
+                }
+                Ok(http::Response::new(Body::from(if count == 0 { r#"{"metadata":{"resourceVersion":"1"},"items":[]}"# } else { "" })))
+            }
+        });
+        let loopback = Loopback::default();
+        loopback.connect(BoxCloneSyncService::new(service));
+        let cache: Arc<Cache<Object>> = Cache::new(Some);
+        let fed = tokio::time::timeout(Duration::from_secs(1), feed(loopback.api("v1", "nodes"), cache.clone())).await;
+        assert!(fed.is_err() && cache.is_synced());
+        let asked = asked.load(Ordering::Relaxed);
+        assert!((2..20).contains(&asked), "asked {asked} times within a second");
+    }
+}
