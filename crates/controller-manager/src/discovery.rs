@@ -13,13 +13,30 @@ pub(crate) struct Served {
     pub(crate) resource: ApiResource,
     /// Whether its objects live in namespaces.
     pub(crate) namespaced: bool,
+    /// Whether it has a scale.
+    pub(crate) scales: bool,
     verbs: Vec<String>,
+    /// Every `group/version` that serves it.
+    versions: Vec<String>,
 }
 
 impl Served {
     /// Whether it takes all of `verbs`.
     pub(crate) fn takes(&self, verbs: &[&str]) -> bool {
         verbs.iter().all(|verb| self.verbs.iter().any(|taken| taken == verb))
+    }
+
+    /// `plural.group`, or the plural alone in the core group.
+    pub(crate) fn name(&self) -> String {
+        match self.resource.group.as_str() {
+            "" => self.resource.plural.clone(),
+            group => format!("{}.{group}", self.resource.plural),
+        }
+    }
+
+    /// Whether its objects are of that kind in that version.
+    pub(crate) fn is(&self, api_version: &str, kind: &str) -> bool {
+        self.resource.kind == kind && self.versions.iter().any(|version| version == api_version)
     }
 }
 
@@ -48,7 +65,7 @@ pub(crate) async fn discover(client: &Client) -> anyhow::Result<Discovered> {
 /// Adds each resource of a group in the first version that has it: versions come in order of preference.
 fn add(discovered: &mut Discovered, group: APIGroupDiscovery) {
     let name = group.metadata.and_then(|metadata| metadata.name).unwrap_or_default();
-    let mut seen = std::collections::BTreeSet::new();
+    let first = discovered.resources.len();
     for version in group.versions {
         let number = version.version.unwrap_or_default();
         if version.freshness.as_deref() == Some("Stale") {
@@ -56,10 +73,11 @@ fn add(discovered: &mut Discovered, group: APIGroupDiscovery) {
             continue;
         }
         for resource in version.resources {
-            if let Some(served) = served(&name, &number, resource)
-                && seen.insert(served.resource.plural.clone())
-            {
-                discovered.resources.push(served);
+            let Some(mut served) = served(&name, &number, resource) else { continue };
+            let preferred = discovered.resources[first..].iter_mut().find(|known| known.resource.plural == served.resource.plural);
+            match preferred {
+                Some(preferred) => preferred.versions.append(&mut served.versions),
+                None => discovered.resources.push(served),
             }
         }
     }
@@ -68,6 +86,8 @@ fn add(discovered: &mut Discovered, group: APIGroupDiscovery) {
 fn served(group: &str, version: &str, resource: APIResourceDiscovery) -> Option<Served> {
     let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
     Some(Served {
+        versions: vec![api_version.clone()],
+        scales: resource.subresources.iter().any(|subresource| subresource.subresource.as_deref() == Some("scale")),
         resource: ApiResource {
             group: group.to_owned(),
             version: version.to_owned(),
@@ -101,6 +121,8 @@ mod tests {
             discovered.resources.iter().map(|served| format!("{}.{}", served.resource.plural, served.resource.version)).collect();
         assert_eq!(found, ["jobs.v1", "cronjobs.v1beta1"]);
         assert_eq!(discovered.failed, ["batch/v0"]);
+        let jobs = &discovered.resources[0];
+        assert!(jobs.is("batch/v1", "Job") && jobs.is("batch/v1beta1", "Job") && !jobs.is("batch/v0", "Job"));
         assert!(discovered.resources[0].takes(&["list"]) && !discovered.resources[0].takes(&["list", "delete"]));
     }
 }

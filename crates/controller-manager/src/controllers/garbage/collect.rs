@@ -4,60 +4,82 @@ use anyhow::Context as _;
 use client::retry;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{
-    Api, Client,
-    api::{DeleteParams, DynamicObject, ObjectMeta, Patch, PatchParams, Preconditions},
-    core::{ApiResource, PartialObjectMeta},
+    Api,
+    api::{DeleteParams, DynamicObject, ObjectMeta, Preconditions, PropagationPolicy},
+    core::PartialObjectMeta,
 };
-use serde_json::json;
 
 use super::{
     Collector,
-    graph::{FOREGROUND, Identity, Node, ORPHAN},
+    edit::{drop_references, remove_finalizer, unblock_owners},
+    graph::{FOREGROUND, Node, ORPHAN},
+    identity::Identity,
+    monitors::Place,
     references::{Owner, Verdict, judge},
 };
 
 type Metadata = PartialObjectMeta<DynamicObject>;
 
+/// What a look at an object came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Looked {
+    /// All that can be done now is done.
+    Done,
+    /// The object or an owner is addressed in a way no object can have; another look would find the same.
+    Hopeless,
+}
+
 impl Collector {
     /// Deletes the object of `node` if all its owners are gone.
-    pub(super) async fn collect(&self, node: &Node) -> anyhow::Result<()> {
+    pub(super) async fn collect(&self, node: &Node) -> anyhow::Result<Looked> {
         if node.being_deleted && !node.deleting_dependents {
-            return Ok(());
+            return Ok(Looked::Done);
         }
-        let Some(api) = self.api(&node.identity) else {
-            // Of a kind that is not served any more: its objects are gone with it, or will be seen when it comes back.
-            self.change(|graph| graph.remove(&node.identity.uid));
-            return Ok(());
-        };
+        let Some(api) = self.api(&node.identity)? else { return Ok(Looked::Hopeless) };
         let found = retry::optional(api.get_metadata(&node.identity.name).await).context("get object")?;
         let Some(latest) = found.filter(|latest| latest.metadata.uid.as_ref() == Some(&node.identity.uid)) else {
-            self.change(|graph| graph.remove(&node.identity.uid));
-            return Ok(());
+            self.change(|graph| graph.deny(&node.identity));
+            return Ok(Looked::Done);
         };
         if node.deleting_dependents {
-            return self.process_dependents(node, &api).await;
+            return self.process_dependents(node, &api).await.map(|()| Looked::Done);
         }
-        let owners = self.classify(&latest.metadata, &node.identity.namespace).await?;
-        let waits = self.graph.lock().dependents(node).iter().any(|dependent| dependent.deleting_dependents);
+        let Some(owners) = self.classify(&latest.metadata, &node.identity.namespace).await? else { return Ok(Looked::Hopeless) };
+        let waits = self.graph.lock().dependents(node).any(|dependent| dependent.deleting_dependents);
         match judge(&latest.metadata, &owners, !node.dependents.is_empty(), waits) {
-            Verdict::Keep => Ok(()),
-            Verdict::DropReferences(uids) => drop_references(&api, &latest.metadata, &uids).await,
+            Verdict::Keep => {}
+            Verdict::DropReferences(uids) => drop_references(&api, &latest.metadata, &uids).await?,
             Verdict::Delete { policy, unblock } => {
+                let mut latest = latest.metadata;
                 if unblock {
-                    unblock_owners(&api, &latest.metadata).await?;
+                    latest = unblock_owners(&api, latest).await?;
                 }
-                tracing::info!(object = %format!("{} {}/{}", node.identity.kind, node.identity.namespace, node.identity.name), ?policy, "deleting object");
-                let preconditions = Preconditions {
-                    uid: latest.metadata.uid.clone(),
-                    // New owners since the look above mean another verdict.
-                    resource_version: if unblock { None } else { latest.metadata.resource_version.clone() },
-                };
-                let params =
-                    DeleteParams { propagation_policy: Some(policy), preconditions: Some(preconditions), ..DeleteParams::default() };
-                let deleted = api.delete(&node.identity.name, &params).await;
-                retry::optional(deleted).context("delete object").map(drop)
+                tracing::info!(object = %node.identity, ?policy, "deleting object");
+                self.delete(&api, node, latest, policy).await?;
             }
         }
+        Ok(Looked::Done)
+    }
+
+    async fn delete(&self, api: &Api<DynamicObject>, node: &Node, latest: ObjectMeta, policy: PropagationPolicy) -> anyhow::Result<()> {
+        let name = &node.identity.name;
+        let attempt = async |resource_version: Option<String>| {
+            let preconditions = Preconditions { uid: latest.uid.clone(), resource_version };
+            let params = DeleteParams { propagation_policy: Some(policy.clone()), ..DeleteParams::default() };
+            api.delete(name, &params.preconditions(preconditions)).await
+        };
+        // New owners since the look mean another verdict; any other change does not.
+        let mut deleted = attempt(latest.resource_version.clone()).await;
+        if deleted.as_ref().is_err_and(retry::is_conflict) {
+            let Some(now) = retry::optional(api.get_metadata(name).await).context("get object")? else { return Ok(()) };
+            if now.metadata.uid == latest.uid && now.metadata.owner_references == latest.owner_references {
+                deleted = attempt(None).await;
+            }
+        }
+        if retry::optional(deleted).context("delete object")?.is_none() {
+            self.change(|graph| graph.deny(&node.identity));
+        }
+        Ok(())
     }
 
     /// Foreground: waits for blocking dependents, then lets the object go.
@@ -74,102 +96,59 @@ impl Collector {
 
     /// Takes the references off all dependents, then lets the object go.
     pub(super) async fn orphan_dependents(&self, node: &Node) -> anyhow::Result<()> {
-        let dependents = self.graph.lock().dependents(node);
+        let dependents: Vec<_> = self.graph.lock().dependents(node).map(|dependent| dependent.identity.clone()).collect();
         for dependent in dependents {
-            let Some(api) = self.api(&dependent.identity) else { continue };
-            let Some(latest) = retry::optional(api.get_metadata(&dependent.identity.name).await)? else { continue };
-            if latest.metadata.uid.as_ref() == Some(&dependent.identity.uid) {
+            let Some(api) = self.api(&dependent)? else { continue };
+            let Some(latest) = retry::optional(api.get_metadata(&dependent.name).await)? else { continue };
+            if latest.metadata.uid.as_ref() == Some(&dependent.uid) {
                 drop_references(&api, &latest.metadata, std::slice::from_ref(&node.identity.uid)).await?;
             }
         }
-        match self.api(&node.identity) {
+        match self.api(&node.identity)? {
             Some(api) => remove_finalizer(&api, &node.identity, ORPHAN).await,
             None => Ok(()),
         }
     }
 
-    async fn classify(&self, meta: &ObjectMeta, namespace: &str) -> anyhow::Result<Vec<(OwnerReference, Owner)>> {
+    /// What each owner is up to; `None` where one cannot be what it is said to be.
+    async fn classify(&self, meta: &ObjectMeta, namespace: &str) -> anyhow::Result<Option<Vec<(OwnerReference, Owner)>>> {
         let mut owners = Vec::new();
         for reference in meta.owner_references.iter().flatten() {
-            let identity = Identity {
-                api_version: reference.api_version.clone(),
-                kind: reference.kind.clone(),
-                namespace: namespace.to_owned(),
-                name: reference.name.clone(),
-                uid: reference.uid.clone(),
-            };
-            owners.push((reference.clone(), self.owner(&identity).await?));
+            match self.owner(&Identity::referred(reference, namespace)).await? {
+                Some(owner) => owners.push((reference.clone(), owner)),
+                None => return Ok(None),
+            }
         }
-        Ok(owners)
+        Ok(Some(owners))
     }
 
-    async fn owner(&self, identity: &Identity) -> anyhow::Result<Owner> {
-        let Some((resource, namespaced)) = self.monitors.resource(&identity.api_version, &identity.kind) else {
-            anyhow::bail!("owner {} {} is of a kind the API server does not serve", identity.kind, identity.name);
-        };
-        if namespaced && identity.namespace.is_empty() {
-            // A cluster-scoped object cannot have an owner in a namespace; nobody can tell whether it is there.
-            anyhow::bail!("cluster-scoped object refers to the namespaced owner {} {}", identity.kind, identity.name);
+    async fn owner(&self, identity: &Identity) -> anyhow::Result<Option<Owner>> {
+        if self.graph.lock().absent.has(identity) {
+            return Ok(Some(Owner::Absent));
         }
-        let api = address(&self.context.client, &resource, namespaced, &identity.namespace);
+        let Some(api) = self.api(identity)? else { return Ok(None) };
         let found: Option<Metadata> = retry::optional(api.get_metadata(&identity.name).await).context("get owner")?;
-        Ok(match found.filter(|owner| owner.metadata.uid.as_ref() == Some(&identity.uid)) {
-            None => Owner::Absent,
+        Ok(Some(match found.filter(|owner| owner.metadata.uid.as_ref() == Some(&identity.uid)) {
+            None => {
+                self.graph.lock().absent.add(self.place(identity)?.coordinates(identity));
+                Owner::Absent
+            }
             Some(owner) => {
                 let waits = owner.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == FOREGROUND);
                 let dying = owner.metadata.deletion_timestamp.is_some();
                 if dying && waits { Owner::WaitsForDependents } else { Owner::Solid }
             }
-        })
+        }))
     }
 
-    fn api(&self, identity: &Identity) -> Option<Api<DynamicObject>> {
-        let (resource, namespaced) = self.monitors.resource(&identity.api_version, &identity.kind)?;
-        Some(address(&self.context.client, &resource, namespaced, &identity.namespace))
+    /// Where to ask for the object; `None` where a cluster-scoped object refers to an owner in a namespace: it says not which.
+    fn api(&self, identity: &Identity) -> anyhow::Result<Option<Api<DynamicObject>>> {
+        Ok(self.place(identity)?.api(&self.context.client, &identity.namespace))
     }
-}
 
-fn address(client: &Client, resource: &ApiResource, namespaced: bool, namespace: &str) -> Api<DynamicObject> {
-    if namespaced && !namespace.is_empty() {
-        Api::namespaced_with(client.clone(), namespace, resource)
-    } else {
-        Api::all_with(client.clone(), resource)
+    /// How objects of that kind are addressed.
+    fn place(&self, identity: &Identity) -> anyhow::Result<Place> {
+        let place = self.monitors.place(&identity.api_version, &identity.kind);
+        place.with_context(|| format!("no matches for kind \"{}\" in version \"{}\"", identity.kind, identity.api_version))
     }
-}
-
-async fn drop_references(api: &Api<DynamicObject>, meta: &ObjectMeta, uids: &[String]) -> anyhow::Result<()> {
-    let owners = meta.owner_references.iter().flatten();
-    let kept: Vec<_> = owners.filter(|owner| !uids.contains(&owner.uid)).collect();
-    if Some(kept.len()) == meta.owner_references.as_ref().map(Vec::len) {
-        return Ok(());
-    }
-    patch(api, meta, json!({"ownerReferences": kept})).await
-}
-
-async fn unblock_owners(api: &Api<DynamicObject>, meta: &ObjectMeta) -> anyhow::Result<()> {
-    let mut owners = meta.owner_references.clone().unwrap_or_default();
-    for owner in &mut owners {
-        owner.block_owner_deletion = Some(false);
-    }
-    patch(api, meta, json!({"ownerReferences": owners})).await
-}
-
-async fn remove_finalizer(api: &Api<DynamicObject>, identity: &Identity, finalizer: &str) -> anyhow::Result<()> {
-    let Some(latest) = retry::optional(api.get_metadata(&identity.name).await)? else { return Ok(()) };
-    let finalizers = latest.metadata.finalizers.clone().unwrap_or_default();
-    if latest.metadata.uid.as_ref() != Some(&identity.uid) || !finalizers.iter().any(|name| name == finalizer) {
-        return Ok(());
-    }
-    let kept: Vec<_> = finalizers.into_iter().filter(|name| name != finalizer).collect();
-    patch(api, &latest.metadata, json!({"finalizers": kept})).await
-}
-
-/// Changes metadata; the version makes a patch of a whole list safe.
-async fn patch(api: &Api<DynamicObject>, meta: &ObjectMeta, mut metadata: serde_json::Value) -> anyhow::Result<()> {
-    metadata["resourceVersion"] = json!(meta.resource_version);
-    metadata["uid"] = json!(meta.uid);
-    let name = meta.name.as_deref().unwrap_or_default();
-    let patch = Patch::Merge(json!({"metadata": metadata}));
-    retry::optional(api.patch(name, &PatchParams::default(), &patch).await).context("patch metadata")?;
-    Ok(())
 }

@@ -5,20 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::ObjectMeta;
 
+use super::{absent::Absent, identity::Identity};
+
 /// Finalizers the collector acts on.
 pub(super) const FOREGROUND: &str = "foregroundDeletion";
 pub(super) const ORPHAN: &str = "orphan";
-
-/// How to address an object.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Identity {
-    pub(super) api_version: String,
-    pub(super) kind: String,
-    /// Empty for cluster-scoped objects; for an owner known by reference only, the namespace of the dependent.
-    pub(super) namespace: String,
-    pub(super) name: String,
-    pub(super) uid: String,
-}
 
 /// One object.
 #[derive(Clone, Debug, Default)]
@@ -34,16 +25,41 @@ pub(super) struct Node {
     orphaning: bool,
 }
 
-/// Something worth a look, by UID.
+impl Node {
+    /// How the node's references to the owner agree with what the owner is: some may, some may not.
+    fn refers(&self, owner: &Identity) -> Agreement {
+        let mut references = self.owners.iter().filter(|reference| reference.uid == owner.uid);
+        if !owner.reaches(&self.identity.namespace) {
+            return Agreement { agrees: false, differs: true };
+        }
+        Agreement {
+            agrees: references.clone().any(|reference| owner.agrees(reference)),
+            differs: references.any(|reference| !owner.agrees(reference)),
+        }
+    }
+}
+
+struct Agreement {
+    agrees: bool,
+    differs: bool,
+}
+
+/// Something to do, by UID.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Work {
+    /// Look whether it is garbage.
     Delete(String),
+    /// Free its dependents, then let it go.
     Orphan(String),
+    /// Tell users that an object refers to an owner in another namespace.
+    Report { dependent: Identity, owner: Identity },
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Graph {
     nodes: BTreeMap<String, Node>,
+    /// Owners the server denied.
+    pub(super) absent: Absent,
 }
 
 impl Graph {
@@ -56,11 +72,12 @@ impl Graph {
         let uid = identity.uid.clone();
         let owners = meta.owner_references.clone().unwrap_or_default();
         let before = self.nodes.remove(&uid).unwrap_or_default();
-        let mut work = self.unblocked(&before.owners, &owners);
+        let mut work = if before.is_virtual { self.materialize(&before, &identity) } else { Vec::new() };
+        work.extend(self.unblocked(&before.owners, &owners));
         self.unlink(&uid, &before.owners, &owners);
-        let namespace = identity.namespace.clone();
         let finalizes = |name: &str| meta.finalizers.iter().flatten().any(|finalizer| finalizer == name);
         let being_deleted = meta.deletion_timestamp.is_some();
+        let added: Vec<_> = owners.iter().filter(|owner| !before.owners.iter().any(|known| known.uid == owner.uid)).cloned().collect();
         let node = Node {
             identity,
             owners,
@@ -70,27 +87,51 @@ impl Graph {
             deleting_dependents: before.deleting_dependents || (being_deleted && finalizes(FOREGROUND)),
             orphaning: being_deleted && finalizes(ORPHAN),
         };
-        if node.orphaning && !before.orphaning {
-            work.push(Work::Orphan(uid.clone()));
-        }
-        if node.deleting_dependents && !before.deleting_dependents {
-            work.extend(node.dependents.iter().cloned().map(Work::Delete));
-            work.push(Work::Delete(uid.clone()));
-        }
+        let transition = if node.orphaning {
+            (!before.orphaning).then(|| vec![Work::Orphan(uid.clone())])
+        } else {
+            let starts = node.deleting_dependents && !before.deleting_dependents;
+            starts.then(|| node.dependents.iter().chain([&uid]).cloned().map(Work::Delete).collect())
+        };
         self.nodes.insert(uid.clone(), node);
-        work.extend(self.link(&uid, &namespace));
+        work.extend(self.link(&uid, &added));
+        work.extend(transition.into_iter().flatten());
         work
     }
 
-    /// Takes out an object that an informer or the server says is gone.
+    /// Takes out an object that an informer says is gone.
     pub(super) fn remove(&mut self, uid: &str) -> Vec<Work> {
         let Some(node) = self.nodes.remove(uid) else { return Vec::new() };
         self.unlink(uid, &node.owners, &[]);
+        if !node.dependents.is_empty() {
+            self.absent.add(node.identity);
+        }
         let mut work: Vec<Work> = node.dependents.into_iter().map(Work::Delete).collect();
         // An owner may have waited in the foreground for just this one.
         let waiting = node.owners.iter().filter(|owner| self.nodes.get(&owner.uid).is_some_and(|owner| owner.deleting_dependents));
         work.extend(waiting.map(|owner| Work::Delete(owner.uid.clone())));
         work
+    }
+
+    /// Takes in that the server denied an object of this very identity. Others may know its UID by another one: a reference
+    /// can be wrong in any part of it, and must do no harm to those who are right.
+    pub(super) fn deny(&mut self, identity: &Identity) -> Vec<Work> {
+        let Some(node) = self.nodes.get(&identity.uid) else { return Vec::new() };
+        let (agreeing, differing) = self.partition(node, identity);
+        let stays = if node.is_virtual { !differing.is_empty() } else { node.identity != *identity };
+        if !stays {
+            return self.remove(&identity.uid);
+        }
+        if node.is_virtual && node.identity == *identity {
+            let other = self.alternative(&differing, identity);
+            if let (Some(other), Some(node)) = (other, self.nodes.get_mut(&identity.uid)) {
+                node.identity = other;
+            }
+        }
+        if !agreeing.is_empty() {
+            self.absent.add(identity.clone());
+        }
+        agreeing.into_iter().map(Work::Delete).collect()
     }
 
     /// The dependents that keep `node` from going in the foreground.
@@ -99,24 +140,55 @@ impl Graph {
             let mut owners = dependent.owners.iter();
             owners.any(|owner| owner.uid == node.identity.uid && owner.block_owner_deletion == Some(true))
         };
-        self.dependents(node).into_iter().filter(|dependent| blocks(&dependent)).collect()
+        self.dependents(node).filter(blocks).cloned().collect()
     }
 
     /// The nodes that refer to `node` as an owner.
-    pub(super) fn dependents(&self, node: &Node) -> Vec<Node> {
-        node.dependents.iter().filter_map(|uid| self.nodes.get(uid)).cloned().collect()
+    pub(super) fn dependents<'a>(&'a self, node: &'a Node) -> impl Iterator<Item = &'a Node> {
+        node.dependents.iter().filter_map(|uid| self.nodes.get(uid))
     }
 
-    fn link(&mut self, uid: &str, namespace: &str) -> Vec<Work> {
-        let owners = self.nodes.get(uid).map(|node| node.owners.clone()).unwrap_or_default();
+    /// An owner known by reference only has been seen: those who mean another object by its UID are looked at again.
+    fn materialize(&self, before: &Node, identity: &Identity) -> Vec<Work> {
+        if before.identity == *identity {
+            return Vec::new();
+        }
         let mut work = Vec::new();
-        for owner in owners {
-            let known = self.nodes.contains_key(&owner.uid);
-            let node = self.nodes.entry(owner.uid.clone()).or_insert_with(|| virtual_node(&owner, namespace));
-            node.dependents.insert(uid.to_owned());
-            if !known {
-                work.push(Work::Delete(owner.uid));
+        for dependent in self.dependents(before).filter(|dependent| dependent.refers(identity).differs) {
+            if !identity.reaches(&dependent.identity.namespace) {
+                work.extend(report(dependent, &identity.uid));
             }
+            work.push(Work::Delete(dependent.identity.uid.clone()));
+        }
+        work
+    }
+
+    fn link(&mut self, uid: &str, added: &[OwnerReference]) -> Vec<Work> {
+        if added.is_empty() {
+            return Vec::new();
+        }
+        let Some(dependent) = self.nodes.get(uid).cloned() else { return Vec::new() };
+        let namespace = &dependent.identity.namespace;
+        let (mut work, mut suspect) = (Vec::new(), false);
+        for reference in added {
+            let known = self.nodes.contains_key(&reference.uid);
+            let owner = self.nodes.entry(reference.uid.clone()).or_insert_with(|| virtual_node(reference, namespace));
+            owner.dependents.insert(uid.to_owned());
+            if !known {
+                work.push(Work::Delete(reference.uid.clone()));
+            } else if !owner.identity.reaches(namespace) {
+                if !owner.is_virtual && !suspect {
+                    work.extend(report(&dependent, &reference.uid));
+                }
+                suspect = true;
+            } else {
+                // A cluster-scoped dependent may have meant, by mistake, an owner in some namespace.
+                let unsure = owner.is_virtual && owner.identity.namespace != *namespace;
+                suspect |= unsure || !owner.identity.agrees(reference);
+            }
+        }
+        if suspect {
+            work.push(Work::Delete(uid.to_owned()));
         }
         work
     }
@@ -137,90 +209,47 @@ impl Graph {
         let waiting = |owner: &&OwnerReference| self.nodes.get(&owner.uid).is_some_and(|node| node.deleting_dependents);
         freed.filter(waiting).map(|owner| Work::Delete(owner.uid.clone())).collect()
     }
+
+    /// The dependents of `node` that mean `identity` by its UID, and those that mean something else; one may do both.
+    fn partition(&self, node: &Node, identity: &Identity) -> (Vec<String>, Vec<String>) {
+        let (mut agreeing, mut differing) = (Vec::new(), Vec::new());
+        for dependent in self.dependents(node) {
+            let agreement = dependent.refers(identity);
+            agreeing.extend(agreement.agrees.then(|| dependent.identity.uid.clone()));
+            differing.extend(agreement.differs.then(|| dependent.identity.uid.clone()));
+        }
+        (agreeing, differing)
+    }
+
+    /// Another identity under which `dependents` know the denied owner: the next in order, or else the first, so that
+    /// repeated denials try them all.
+    fn alternative(&self, dependents: &[String], denied: &Identity) -> Option<Identity> {
+        let clusterwide = denied.namespace.is_empty();
+        let mut others = BTreeSet::new();
+        for dependent in dependents.iter().filter_map(|uid| self.nodes.get(uid)) {
+            for reference in dependent.owners.iter().filter(|reference| reference.uid == denied.uid) {
+                let mut other = Identity::referred(reference, &dependent.identity.namespace);
+                if clusterwide && (&other.kind, &other.api_version) == (&denied.kind, &denied.api_version) {
+                    other.namespace.clear();
+                }
+                others.insert(other);
+            }
+        }
+        others.remove(denied);
+        others.range::<Identity, _>(denied..).next().or_else(|| others.first()).cloned()
+    }
+}
+
+fn report(dependent: &Node, owner: &str) -> Option<Work> {
+    let reference = dependent.owners.iter().find(|reference| reference.uid == owner)?;
+    let owner = Identity::referred(reference, &dependent.identity.namespace);
+    Some(Work::Report { dependent: dependent.identity.clone(), owner })
 }
 
 fn virtual_node(owner: &OwnerReference, namespace: &str) -> Node {
-    let identity = Identity {
-        api_version: owner.api_version.clone(),
-        kind: owner.kind.clone(),
-        namespace: namespace.to_owned(),
-        name: owner.name.clone(),
-        uid: owner.uid.clone(),
-    };
-    Node { identity, is_virtual: true, ..Node::default() }
+    Node { identity: Identity::referred(owner, namespace), is_virtual: true, ..Node::default() }
 }
 
 #[cfg(test)]
-mod tests {
-    use jiff::Timestamp;
-    use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
-    use kube::api::ObjectMeta;
-
-    use super::{FOREGROUND, Graph, Identity, ORPHAN, Work};
-
-    fn identity(uid: &str) -> Identity {
-        Identity { uid: uid.into(), name: uid.into(), ..Identity::default() }
-    }
-
-    fn owned_by(owner: &str, blocks: bool) -> ObjectMeta {
-        let reference = OwnerReference { uid: owner.into(), block_owner_deletion: Some(blocks), ..OwnerReference::default() };
-        ObjectMeta { owner_references: Some(vec![reference]), ..ObjectMeta::default() }
-    }
-
-    fn dying(finalizer: &str) -> ObjectMeta {
-        ObjectMeta {
-            deletion_timestamp: Some(Time(Timestamp::UNIX_EPOCH)),
-            finalizers: Some(vec![finalizer.into()]),
-            ..ObjectMeta::default()
-        }
-    }
-
-    fn delete(uid: &str) -> Work {
-        Work::Delete(uid.into())
-    }
-
-    #[test]
-    fn an_owner_known_by_reference_only_is_looked_at() {
-        let mut graph = Graph::default();
-        assert_eq!(graph.observe(identity("child"), &owned_by("owner", true)), [delete("owner")]);
-        assert!(graph.get("owner").unwrap().is_virtual);
-        assert_eq!(graph.observe(identity("owner"), &ObjectMeta::default()), []);
-        assert!(!graph.get("owner").unwrap().is_virtual);
-        assert!(graph.get("owner").unwrap().dependents.contains("child"));
-    }
-
-    #[test]
-    fn dependents_are_looked_at_when_their_owner_goes() {
-        let mut graph = Graph::default();
-        graph.observe(identity("owner"), &ObjectMeta::default());
-        graph.observe(identity("child"), &owned_by("owner", true));
-        assert_eq!(graph.remove("owner"), [delete("child")]);
-    }
-
-    #[test]
-    fn foreground_deletion_starts_with_the_dependents_and_ends_with_the_last() {
-        let mut graph = Graph::default();
-        graph.observe(identity("owner"), &ObjectMeta::default());
-        graph.observe(identity("child"), &owned_by("owner", true));
-        assert_eq!(graph.observe(identity("owner"), &dying(FOREGROUND)), [delete("child"), delete("owner")]);
-        let owner = graph.get("owner").unwrap().clone();
-        assert_eq!(graph.blocking(&owner).len(), 1);
-        assert_eq!(graph.remove("child"), [delete("owner")]);
-    }
-
-    #[test]
-    fn a_reference_that_blocks_no_more_frees_the_owner() {
-        let mut graph = Graph::default();
-        graph.observe(identity("child"), &owned_by("owner", true));
-        graph.observe(identity("owner"), &dying(FOREGROUND));
-        assert_eq!(graph.observe(identity("child"), &owned_by("owner", false)), [delete("owner")]);
-    }
-
-    #[test]
-    fn orphaning_is_asked_for_once() {
-        let mut graph = Graph::default();
-        graph.observe(identity("owner"), &ObjectMeta::default());
-        assert_eq!(graph.observe(identity("owner"), &dying(ORPHAN)), [Work::Orphan("owner".into())]);
-        assert_eq!(graph.observe(identity("owner"), &dying(ORPHAN)), []);
-    }
-}
+#[path = "graph_tests.rs"]
+mod tests;

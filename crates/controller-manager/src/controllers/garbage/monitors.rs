@@ -5,13 +5,13 @@ use std::{collections::BTreeMap, sync::Arc};
 use client::informer::{Change, Informer, MetadataSource};
 use component::Shutdown;
 use kube::{
-    Api,
+    Api, Client,
     api::DynamicObject,
     core::{ApiResource, PartialObjectMeta},
 };
 use parking_lot::Mutex;
 
-use super::{Collector, graph::Identity};
+use super::{Collector, identity::Identity};
 use crate::discovery::{self, Served};
 
 type Metadata = PartialObjectMeta<DynamicObject>;
@@ -35,21 +35,22 @@ impl Monitors {
     pub(super) async fn sync(&self, collector: &Arc<Collector>) -> anyhow::Result<()> {
         let discovered = discovery::discover(collector.context.informers.client()).await?;
         let mut running = self.running.lock();
-        let wanted: Vec<_> = discovered.resources.iter().filter(|served| is_monitored(served)).collect();
-        // A group that could not be discovered just now is not gone.
-        if discovered.failed.is_empty() {
-            running.retain(|key, monitor| {
-                let stays = wanted.iter().any(|served| key_of(served) == *key && **served == monitor.served);
-                if !stays {
-                    monitor.stop.cancel();
-                }
-                stays
-            });
-        }
+        let wanted: Vec<_> = discovered.resources.iter().filter(|served| is_monitored(served)).cloned().collect();
+        running.retain(|key, monitor| {
+            // A group version that could not be discovered just now is not gone.
+            let untold = discovered.failed.contains(&monitor.served.resource.api_version);
+            let stays = untold || wanted.iter().any(|served| key_of(served) == *key && served.resource == monitor.served.resource);
+            if !stays {
+                monitor.stop.cancel();
+            }
+            stays
+        });
         for served in wanted {
-            running.entry(key_of(served)).or_insert_with(|| start(collector, served));
+            running.entry(key_of(&served)).or_insert_with(|| start(collector, &served));
         }
-        *self.known.lock() = discovered.resources;
+        let mut known = self.known.lock();
+        let untold = known.iter().filter(|served| discovered.failed.contains(&served.resource.api_version)).cloned();
+        *known = untold.collect::<Vec<_>>().into_iter().chain(discovered.resources).collect();
         Ok(())
     }
 
@@ -62,11 +63,33 @@ impl Monitors {
     }
 
     /// How to address objects of that kind; `None` for a kind the server does not serve (any more).
-    pub(super) fn resource(&self, api_version: &str, kind: &str) -> Option<(ApiResource, bool)> {
-        let group = api_version.rsplit_once('/').map_or("", |(group, _)| group);
+    pub(super) fn place(&self, api_version: &str, kind: &str) -> Option<Place> {
         let known = self.known.lock();
-        let served = known.iter().find(|served| served.resource.group == group && served.resource.kind == kind)?;
-        Some((served.resource.clone(), served.namespaced))
+        let served = known.iter().find(|served| served.is(api_version, kind))?;
+        Some(Place { resource: served.resource.clone(), namespaced: served.namespaced })
+    }
+}
+
+/// How the objects of one kind are addressed.
+pub(super) struct Place {
+    resource: ApiResource,
+    namespaced: bool,
+}
+
+impl Place {
+    /// The objects of `namespace`, or all where the kind has no namespaces; `None` where it has, and none is known.
+    pub(super) fn api(&self, client: &Client, namespace: &str) -> Option<Api<DynamicObject>> {
+        match (self.namespaced, namespace) {
+            (false, _) => Some(Api::all_with(client.clone(), &self.resource)),
+            (true, "") => None,
+            (true, namespace) => Some(Api::namespaced_with(client.clone(), namespace, &self.resource)),
+        }
+    }
+
+    /// The identity without the namespace, where the kind has none.
+    pub(super) fn coordinates(&self, identity: &Identity) -> Identity {
+        let namespace = if self.namespaced { identity.namespace.clone() } else { String::new() };
+        Identity { namespace, ..identity.clone() }
     }
 }
 
@@ -91,26 +114,10 @@ fn start(collector: &Arc<Collector>, served: &Served) -> Monitor {
         let uid = meta.uid.clone().unwrap_or_default();
         match change {
             Change::Deleted(_) => collector.change(|graph| graph.remove(&uid)),
-            Change::Updated { old, .. } if old.metadata.uid != meta.uid => {
-                // Deleted and made anew between two looks.
-                let gone = old.metadata.uid.clone().unwrap_or_default();
-                collector.change(|graph| graph.remove(&gone));
-                collector.change(|graph| graph.observe(identity(&resource, meta), meta));
-            }
-            _ => collector.change(|graph| graph.observe(identity(&resource, meta), meta)),
+            _ => collector.change(|graph| graph.observe(Identity::observed(&resource, meta), meta)),
         }
     });
     let stop = collector.context.shutdown.child_token();
     tokio::spawn(informer.clone().run(stop.clone()));
     Monitor { served: served.clone(), informer, stop }
-}
-
-fn identity(resource: &ApiResource, meta: &kube::api::ObjectMeta) -> Identity {
-    Identity {
-        api_version: resource.api_version.clone(),
-        kind: resource.kind.clone(),
-        namespace: meta.namespace.clone().unwrap_or_default(),
-        name: meta.name.clone().unwrap_or_default(),
-        uid: meta.uid.clone().unwrap_or_default(),
-    }
 }
