@@ -15,6 +15,7 @@ mod placement;
 mod pod_control;
 mod pods;
 mod revisions;
+mod status;
 mod template_hash;
 
 use std::{path::PathBuf, sync::Arc};

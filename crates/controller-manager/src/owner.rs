@@ -5,13 +5,16 @@
 
 use std::{fmt, sync::Arc};
 
-use client::retry::{is_not_found, optional};
+use client::{
+    Key,
+    retry::{is_not_found, optional},
+};
 use k8s_openapi::{
-    Resource as Typed,
+    NamespaceResourceScope, Resource as Typed,
     apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference},
 };
 use kube::{
-    Api, Resource,
+    Api, Client, Resource,
     api::{ObjectMeta, Patch, PatchParams},
 };
 use serde::de::DeserializeOwned;
@@ -20,6 +23,12 @@ use serde_json::json;
 /// The owner reference marked as controller.
 pub(crate) fn controller_of(meta: &ObjectMeta) -> Option<&OwnerReference> {
     meta.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
+}
+
+/// The key of the controller, if it is of that kind.
+pub(crate) fn key(meta: &ObjectMeta, kind: &str) -> Option<Key> {
+    let reference = controller_of(meta).filter(|reference| reference.kind == kind)?;
+    Some(Key::new(meta.namespace.clone().unwrap_or_default(), &reference.name))
 }
 
 /// Whether `owner` controls the object with `meta`.
@@ -38,6 +47,10 @@ pub(crate) fn reference<O: Typed + Resource>(owner: &O) -> OwnerReference {
         block_owner_deletion: Some(true),
     }
 }
+
+/// A kind whose objects live in namespaces.
+pub(crate) trait Namespaced: Resource<DynamicType = (), Scope = NamespaceResourceScope> {}
+impl<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>> Namespaced for K {}
 
 /// What is to become of one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,16 +79,17 @@ pub(crate) fn claim(owner: &ObjectMeta, matches: bool, meta: &ObjectMeta) -> Cla
 /// # Errors
 /// A write failed for another reason than that the object is gone, or `owner` is not what it was.
 pub(crate) async fn claim_all<O, C>(
-    owners: &Api<O>,
+    client: &Client,
     owner: &O,
     selector: &LabelSelector,
-    objects: &Api<C>,
-    candidates: Vec<Arc<C>>,
+    candidates: impl IntoIterator<Item = Arc<C>>,
 ) -> anyhow::Result<Vec<Arc<C>>>
 where
-    O: Typed + Resource + Clone + DeserializeOwned + fmt::Debug,
-    C: Resource + Clone + DeserializeOwned + fmt::Debug,
+    O: Typed + Namespaced + Clone + DeserializeOwned + fmt::Debug,
+    C: Namespaced + Clone + DeserializeOwned + fmt::Debug,
 {
+    let namespace = owner.meta().namespace.as_deref().unwrap_or_default();
+    let (owners, objects): (Api<O>, Api<C>) = (Api::namespaced(client.clone(), namespace), Api::namespaced(client.clone(), namespace));
     let (mut claimed, mut may_adopt) = (Vec::new(), None);
     for object in candidates {
         let meta = object.meta();
@@ -83,13 +97,13 @@ where
         match claim(owner.meta(), matches, meta) {
             Claim::Keep => claimed.push(object),
             Claim::Ignore => {}
-            Claim::Release => release(objects, owner.meta(), meta).await?,
+            Claim::Release => release(&objects, owner.meta(), meta).await?,
             Claim::Adopt => {
                 if may_adopt.is_none() {
-                    may_adopt = Some(still_lives(owners, owner.meta()).await?);
+                    may_adopt = Some(still_lives(&owners, owner.meta()).await?);
                 }
                 anyhow::ensure!(may_adopt == Some(true), "cannot adopt: {} has just been deleted or replaced", O::KIND);
-                claimed.extend(adopt(objects, owner, meta).await?);
+                claimed.extend(adopt(&objects, owner, meta).await?);
             }
         }
     }

@@ -1,8 +1,8 @@
 //! Creates and deletes pods on behalf of a controller object, and tells of it by events.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Instant};
 
-use client::{events::Recorder, retry};
+use client::{Key, events::Recorder, expectations::Expectations, informer::Change, retry};
 use futures::future::join_all;
 use k8s_openapi::{
     Resource as Typed,
@@ -18,53 +18,70 @@ use crate::{context::Context, owner};
 /// Pods created at first; each batch that succeeds entirely is followed by one twice as large.
 const FIRST_BATCH: usize = 1;
 
-#[derive(Clone)]
+/// The pods of one controller's objects. It remembers what was done to them until the cache has shown it: who counts them
+/// before would do it again.
 pub(crate) struct PodControl {
     client: Client,
     recorder: Recorder,
+    expectations: Expectations,
 }
 
 impl PodControl {
     pub(crate) fn new(context: &Context) -> Self {
-        Self { client: context.client.clone(), recorder: context.recorder.clone() }
+        Self { client: context.client.clone(), recorder: context.recorder.clone(), expectations: Expectations::new() }
     }
 
-    /// Creates `count` pods in growing batches and stops at the first batch with a failure: what is refused once
-    /// (a quota, say) is refused a thousand times. How many were created, and the first error.
-    pub(crate) async fn create_many<O>(
-        &self,
-        owner: &O,
-        namespace: &str,
-        template: Option<&PodTemplateSpec>,
-        count: usize,
-    ) -> (usize, anyhow::Result<()>)
+    /// Whether the cache has shown all that was done to the pods of `key`.
+    pub(crate) fn is_settled(&self, key: &Key) -> bool {
+        self.expectations.satisfied(key, Instant::now())
+    }
+
+    /// Forgets what was done for an object that is gone.
+    pub(crate) fn forget(&self, key: &Key) {
+        self.expectations.remove(key);
+    }
+
+    /// Takes in a change of a pod of `key`. One that is being deleted counts as gone, long before it is.
+    pub(crate) fn observe(&self, key: &Key, change: &Change<'_, Pod>) {
+        let meta = &change.object().metadata;
+        if meta.deletion_timestamp.is_some() || matches!(change, Change::Deleted(_)) {
+            self.expectations.deletion_observed(key, meta.uid.as_deref().unwrap_or_default());
+        } else if matches!(change, Change::Added(_)) {
+            self.expectations.creation_observed(key);
+        }
+    }
+
+    /// Creates `pods` in growing batches and stops at the first batch with a failure: what is refused once (a quota, say) is
+    /// refused a thousand times.
+    ///
+    /// # Errors
+    /// The first refusal.
+    pub(crate) async fn create_all<O>(&self, owner: &O, key: &Key, pods: &[Pod]) -> anyhow::Result<()>
     where
         O: Typed + Resource<DynamicType = ()> + fmt::Debug,
     {
-        self.create_pods(owner, namespace, &vec![from_template(owner, template); count]).await
-    }
-
-    /// The same for pods that differ.
-    pub(crate) async fn create_pods<O>(&self, owner: &O, namespace: &str, pods: &[Pod]) -> (usize, anyhow::Result<()>)
-    where
-        O: Typed + Resource<DynamicType = ()> + fmt::Debug,
-    {
+        if pods.is_empty() {
+            return Ok(());
+        }
+        self.expectations.expect_creations(key, pods.len(), Instant::now());
         let (mut created, mut batch) = (0, FIRST_BATCH.min(pods.len()));
         while batch > 0 {
-            let results = join_all(pods[created..created + batch].iter().map(|pod| self.create(owner, namespace, pod))).await;
+            let results = join_all(pods[created..created + batch].iter().map(|pod| self.create(owner, &key.namespace, pod))).await;
             created += results.iter().filter(|result| result.is_ok()).count();
             if let Some(error) = results.into_iter().find_map(Result::err) {
+                // What was not created will not be seen either.
+                self.expectations.creations_observed(key, pods.len() - created);
                 // A namespace on its way out takes no pods, and the owner goes with it.
-                let hopeless = retry::is_namespace_terminating(&error);
-                return (created, if hopeless { Ok(()) } else { Err(anyhow::anyhow!(message(&error))) });
+                anyhow::ensure!(retry::is_namespace_terminating(&error), message(&error));
+                return Ok(());
             }
             batch = (batch * 2).min(pods.len() - created);
         }
-        (created, Ok(()))
+        Ok(())
     }
 
     /// Creates one pod.
-    pub(crate) async fn create<O>(&self, owner: &O, namespace: &str, pod: &Pod) -> kube::Result<Pod>
+    async fn create<O>(&self, owner: &O, namespace: &str, pod: &Pod) -> kube::Result<Pod>
     where
         O: Typed + Resource<DynamicType = ()> + fmt::Debug,
     {
@@ -82,16 +99,25 @@ impl PodControl {
         result
     }
 
-    /// Deletes all of `doomed` at once; `failed` hears the UID of each that will not be seen to go.
-    pub(crate) async fn delete_many<O>(&self, owner: &O, namespace: &str, doomed: &[Arc<Pod>], failed: impl Fn(&str)) -> anyhow::Result<()>
+    /// Deletes all of `doomed` at once.
+    ///
+    /// # Errors
+    /// The first refusal.
+    pub(crate) async fn delete_all<O>(&self, owner: &O, key: &Key, doomed: &[Arc<Pod>]) -> anyhow::Result<()>
     where
         O: Typed + Resource<DynamicType = ()> + fmt::Debug,
     {
-        let results = join_all(doomed.iter().map(|pod| self.delete(owner, namespace, pod))).await;
+        if doomed.is_empty() {
+            return Ok(());
+        }
+        let uids = doomed.iter().filter_map(|pod| pod.metadata.uid.clone());
+        self.expectations.expect_deletions(key, uids, Instant::now());
+        let results = join_all(doomed.iter().map(|pod| self.delete(owner, &key.namespace, pod))).await;
         let mut outcome = Ok(());
         for (pod, result) in doomed.iter().zip(results) {
             if let Err(error) = result {
-                failed(pod.metadata.uid.as_deref().unwrap_or_default());
+                // It will not be seen to go.
+                self.expectations.deletion_observed(key, pod.metadata.uid.as_deref().unwrap_or_default());
                 if !retry::is_not_found(&error) && outcome.is_ok() {
                     outcome = Err(anyhow::anyhow!(message(&error)));
                 }
@@ -101,7 +127,7 @@ impl PodControl {
     }
 
     /// Deletes one pod; fails with "not found" when it is gone already.
-    pub(crate) async fn delete<O>(&self, owner: &O, namespace: &str, pod: &Pod) -> kube::Result<()>
+    async fn delete<O>(&self, owner: &O, namespace: &str, pod: &Pod) -> kube::Result<()>
     where
         O: Typed + Resource<DynamicType = ()> + fmt::Debug,
     {

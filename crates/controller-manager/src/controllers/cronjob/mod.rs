@@ -40,9 +40,8 @@ pub(crate) fn run(context: Context) -> BoxFuture<'static, ()> {
         controller.crons.on_change(move |change| sink.add(Key::of(change.object().meta())));
         let sink = queue.clone();
         controller.jobs.on_change(move |change| {
-            let job = change.object();
-            if let Some(reference) = owner::controller_of(&job.metadata).filter(|reference| reference.kind == "CronJob") {
-                sink.add(Key::new(job.metadata.namespace.clone().unwrap_or_default(), &reference.name));
+            if let Some(key) = owner::key(&change.object().metadata, "CronJob") {
+                sink.add(key);
             }
         });
         controller.crons.synced().await;

@@ -3,28 +3,22 @@
 mod nodes;
 mod plan;
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
-use anyhow::Context as _;
 use client::{
     Key,
-    expectations::Expectations,
     informer::{CONTROLLER_UID, Change, Informer},
     queue::{self, Outcome, Queue},
-    retry,
 };
 use futures::{FutureExt as _, future::BoxFuture};
 use k8s_openapi::api::{
-    apps::v1::{ControllerRevision, DaemonSet, DaemonSetStatus},
+    apps::v1::{ControllerRevision, DaemonSet},
     core::v1::{Node, Pod},
 };
-use kube::{Api, Resource as _, api::PostParams};
+use kube::{Api, Resource as _};
 
 use super::replicaset::{ORPHANS, orphans};
-use crate::{context::Context, owner, pod_control::PodControl, pods, revisions, template_hash::template_hash};
+use crate::{context::Context, owner, pod_control::PodControl, pods, revisions, status, template_hash::template_hash};
 
 struct Controller {
     context: Context,
@@ -33,7 +27,6 @@ struct Controller {
     pods: Informer<Pod>,
     revisions: Informer<ControllerRevision>,
     queue: Queue<Key>,
-    expectations: Expectations,
     control: PodControl,
 }
 
@@ -44,7 +37,6 @@ pub(crate) fn run(context: Context) -> BoxFuture<'static, ()> {
         pods: context.informers.of::<Pod>().with_index(ORPHANS, orphans),
         revisions: context.informers.of(),
         queue: context.queue("daemonset"),
-        expectations: Expectations::new(),
         control: PodControl::new(&context),
         context,
     });
@@ -84,24 +76,19 @@ impl Controller {
     }
 
     fn on_pod(&self, change: &Change<'_, Pod>) {
-        let pod = change.object();
-        let Some(reference) = owner::controller_of(&pod.metadata).filter(|reference| reference.kind == "DaemonSet") else { return };
-        let key = Key::new(pod.metadata.namespace.clone().unwrap_or_default(), &reference.name);
-        if pod.metadata.deletion_timestamp.is_some() || matches!(change, Change::Deleted(_)) {
-            self.expectations.deletion_observed(&key, pod.metadata.uid.as_deref().unwrap_or_default());
-        } else if matches!(change, Change::Added(_)) {
-            self.expectations.creation_observed(&key);
+        if let Some(key) = owner::key(&change.object().metadata, "DaemonSet") {
+            self.control.observe(&key, change);
+            self.queue.add(key);
         }
-        self.queue.add(key);
     }
 
     async fn reconcile(self: Arc<Self>, key: Key) -> anyhow::Result<Outcome> {
         let Some(set) = self.sets.get(&key) else {
-            self.expectations.remove(&key);
+            self.control.forget(&key);
             return Ok(Outcome::Done);
         };
         let Some(spec) = set.spec.as_ref().filter(|_| set.metadata.deletion_timestamp.is_none()) else { return Ok(Outcome::Done) };
-        let satisfied = self.expectations.satisfied(&key, Instant::now());
+        let settled = self.control.is_settled(&key);
         let pods = self.claim(&set, &key).await?;
         let known = self.revisions.by_index(CONTROLLER_UID, set.metadata.uid.as_deref().unwrap_or_default());
         let api: Api<ControllerRevision> = Api::namespaced(self.context.client.clone(), &key.namespace);
@@ -110,8 +97,9 @@ impl Controller {
                 .await?;
         let hash = newest.metadata.labels.as_ref().and_then(|labels| labels.get(nodes::HASH)).cloned().unwrap_or_default();
         let (all, now) = (self.nodes.list(), component::clock::now());
-        let acted = if satisfied { self.act(&set, &key, plan::plan(&set, &all, &pods, &hash, now)).await } else { Ok(()) };
-        self.write_status(&set, &key, plan::status(&set, &all, &pods, &hash, now)).await?;
+        let acted = if settled { self.act(&set, &key, plan::plan(&set, &all, &pods, &hash, now)).await } else { Ok(()) };
+        let shown = DaemonSet { status: Some(plan::status(&set, &all, &pods, &hash, now)), ..set.as_ref().clone() };
+        status::write(&self.context.client, &key, set.as_ref(), &shown).await?;
         acted?;
         let used = |revision: &ControllerRevision| {
             let of = revision.metadata.labels.as_ref().and_then(|labels| labels.get(nodes::HASH));
@@ -126,37 +114,15 @@ impl Controller {
     async fn claim(&self, set: &DaemonSet, key: &Key) -> anyhow::Result<Vec<Arc<Pod>>> {
         let Some(spec) = &set.spec else { return Ok(Vec::new()) };
         let owned = self.pods.by_index(CONTROLLER_UID, set.metadata.uid.as_deref().unwrap_or_default());
-        let candidates = owned.into_iter().chain(self.pods.by_index(ORPHANS, &key.namespace)).collect();
-        let client = &self.context.client;
-        let (sets, pods) = (Api::namespaced(client.clone(), &key.namespace), Api::namespaced(client.clone(), &key.namespace));
-        owner::claim_all(&sets, set, &spec.selector, &pods, candidates).await
+        let candidates = owned.into_iter().chain(self.pods.by_index(ORPHANS, &key.namespace));
+        owner::claim_all(&self.context.client, set, &spec.selector, candidates).await
     }
 
     async fn act(&self, set: &DaemonSet, key: &Key, plan: plan::Plan) -> anyhow::Result<()> {
-        if !plan.create.is_empty() {
-            self.expectations.expect_creations(key, plan.create.len(), Instant::now());
-            let (created, result) = self.control.create_pods(set, &key.namespace, &plan.create).await;
-            self.expectations.creations_observed(key, plan.create.len() - created);
-            result?;
+        if plan.create.is_empty() {
+            return self.control.delete_all(set, key, &plan.delete).await;
         }
-        if !plan.delete.is_empty() && plan.create.is_empty() {
-            let uids = plan.delete.iter().filter_map(|pod| pod.metadata.uid.clone());
-            self.expectations.expect_deletions(key, uids, Instant::now());
-            let failed = |uid: &str| self.expectations.deletion_observed(key, uid);
-            self.control.delete_many(set, &key.namespace, &plan.delete, failed).await?;
-        }
-        Ok(())
-    }
-
-    async fn write_status(&self, set: &DaemonSet, key: &Key, status: DaemonSetStatus) -> anyhow::Result<()> {
-        if set.status.as_ref() == Some(&status) {
-            return Ok(());
-        }
-        let api: Api<DaemonSet> = Api::namespaced(self.context.client.clone(), &key.namespace);
-        let mut set = set.clone();
-        set.status = Some(status);
-        retry::optional(api.replace_status(&key.name, &PostParams::default(), &set).await).context("update status")?;
-        Ok(())
+        self.control.create_all(set, key, &plan.create).await
     }
 }
 

@@ -64,11 +64,7 @@ pub(crate) fn run(context: Context) -> BoxFuture<'static, ()> {
         controller.sets.synced().await;
         controller.pods.synced().await;
         let (workers, shutdown) = (controller.context.options.concurrent.deployment, controller.context.shutdown.clone());
-        let reconcile = {
-            let controller = Arc::clone(&controller);
-            move |key| Arc::clone(&controller).reconcile(key)
-        };
-        queue::work(controller.queue.clone(), workers, shutdown, reconcile).await;
+        queue::work(controller.queue.clone(), workers, shutdown, move |key| Arc::clone(&controller).reconcile(key)).await;
     }
     .boxed()
 }
@@ -113,17 +109,13 @@ impl Controller {
     }
 
     fn queue_owner(&self, set: &ReplicaSet) {
-        if let Some(reference) = owner::controller_of(&set.metadata).filter(|reference| reference.kind == "Deployment") {
-            self.queue.add(Key::new(set.metadata.namespace.clone().unwrap_or_default(), &reference.name));
+        if let Some(key) = owner::key(&set.metadata, "Deployment") {
+            self.queue.add(key);
         }
     }
 
     fn on_pod_deleted(&self, pod: &Pod) {
-        let Some(reference) = owner::controller_of(&pod.metadata).filter(|reference| reference.kind == "ReplicaSet") else {
-            return;
-        };
-        let key = Key::new(pod.metadata.namespace.clone().unwrap_or_default(), &reference.name);
-        if let Some(set) = self.sets.get(&key) {
+        if let Some(set) = owner::key(&pod.metadata, "ReplicaSet").and_then(|key| self.sets.get(&key)) {
             self.queue_owner(&set);
         }
     }
@@ -148,9 +140,7 @@ impl Controller {
         let Some(spec) = &deployment.spec else { return Ok(Vec::new()) };
         let owned = self.sets.by_index(CONTROLLER_UID, deployment.metadata.uid.as_deref().unwrap_or_default());
         let orphans = self.sets.by_index(BY_NAMESPACE_ORPHANS, &key.namespace);
-        let candidates = owned.into_iter().chain(orphans).collect();
-        let deployments: Api<Deployment> = Api::namespaced(self.context.client.clone(), &key.namespace);
-        owner::claim_all(&deployments, deployment, &spec.selector, &self.sets_api(key), candidates).await
+        owner::claim_all(&self.context.client, deployment, &spec.selector, owned.into_iter().chain(orphans)).await
     }
 
     fn sets_api(&self, key: &Key) -> Api<ReplicaSet> {

@@ -11,7 +11,7 @@ use k8s_openapi::api::{
     core::v1::Pod,
 };
 
-use super::FINALIZER;
+use super::is_tracked;
 use crate::pods;
 
 /// Pods listed in one status update, so that it stays small.
@@ -31,10 +31,6 @@ pub(super) struct Counted {
 
 fn uid(pod: &Pod) -> &str {
     pod.metadata.uid.as_deref().unwrap_or_default()
-}
-
-fn is_tracked(pod: &Pod) -> bool {
-    pod.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == FINALIZER)
 }
 
 /// Whether the pod will not succeed any more. A pod deleted by others counts as failed at once, unless the job asks to wait

@@ -4,11 +4,10 @@ mod plan;
 pub(crate) mod rank;
 mod status;
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
 use client::{
     Key,
-    expectations::Expectations,
     informer::{CONTROLLER_UID, Change, Informer, matches},
     queue::{self, Outcome, Queue},
     retry,
@@ -19,7 +18,12 @@ use kube::{Api, Resource as _, api::PostParams};
 
 use plan::Action;
 
-use crate::{context::Context, owner, pod_control::PodControl, pods};
+use crate::{
+    context::Context,
+    owner,
+    pod_control::{PodControl, from_template},
+    pods,
+};
 
 /// Index over pods without a controller, by namespace.
 pub(crate) const ORPHANS: &str = "orphans";
@@ -35,7 +39,6 @@ struct Controller {
     sets: Informer<ReplicaSet>,
     pods: Informer<Pod>,
     queue: Queue<Key>,
-    expectations: Expectations,
     control: PodControl,
 }
 
@@ -44,7 +47,6 @@ pub(crate) fn run(context: Context) -> BoxFuture<'static, ()> {
         sets: context.informers.of(),
         pods: context.informers.of::<Pod>().with_index(ORPHANS, orphans),
         queue: context.queue("replicaset"),
-        expectations: Expectations::new(),
         control: PodControl::new(&context),
         context,
     });
@@ -53,11 +55,7 @@ pub(crate) fn run(context: Context) -> BoxFuture<'static, ()> {
         controller.sets.synced().await;
         controller.pods.synced().await;
         let (workers, shutdown) = (controller.context.options.concurrent.replicaset, controller.context.shutdown.clone());
-        let reconcile = {
-            let controller = Arc::clone(&controller);
-            move |key| Arc::clone(&controller).reconcile(key)
-        };
-        queue::work(controller.queue.clone(), workers, shutdown, reconcile).await;
+        queue::work(controller.queue.clone(), workers, shutdown, move |key| Arc::clone(&controller).reconcile(key)).await;
     }
     .boxed()
 }
@@ -67,61 +65,44 @@ impl Controller {
         let controller = Arc::clone(self);
         self.sets.on_change(move |change| controller.on_set(&change));
         let controller = Arc::clone(self);
-        self.pods.on_change(move |change| match change {
-            Change::Added(pod) if pod.metadata.deletion_timestamp.is_none() => controller.on_pod_added(pod),
-            Change::Added(pod) | Change::Deleted(pod) => controller.on_pod_gone(pod),
-            Change::Updated { old, new } => controller.on_pod_updated(old, new),
-        });
+        self.pods.on_change(move |change| controller.on_pod(&change));
     }
 
     fn on_set(&self, change: &Change<'_, ReplicaSet>) {
         let key = Key::of(change.object().meta());
         let replaced = matches!(change, Change::Updated { old, new } if old.metadata.uid != new.metadata.uid);
         if replaced || matches!(change, Change::Deleted(_)) {
-            self.expectations.remove(&key);
+            self.control.forget(&key);
         }
         self.queue.add(key);
     }
 
-    fn on_pod_added(&self, pod: &Pod) {
-        match self.set_of(pod) {
-            Some(key) => {
-                self.expectations.creation_observed(&key);
-                self.queue.add(key);
+    fn on_pod(&self, change: &Change<'_, Pod>) {
+        let pod = change.object();
+        let is_news = match change {
+            Change::Added(_) => true,
+            Change::Deleted(_) => false,
+            Change::Updated { old, .. } => {
+                let moved = owner::controller_of(&old.metadata) != owner::controller_of(&pod.metadata);
+                if moved && let Some(key) = self.set_of(old) {
+                    self.queue.add(key);
+                }
+                moved || old.metadata.labels != pod.metadata.labels
             }
-            None => self.enqueue_adopters(pod),
-        }
-    }
-
-    fn on_pod_updated(&self, old: &Pod, new: &Pod) {
-        if new.metadata.deletion_timestamp.is_some() {
-            // A pod being deleted counts as gone, long before it is.
-            return self.on_pod_gone(new);
-        }
-        let moved = owner::controller_of(&old.metadata) != owner::controller_of(&new.metadata);
-        if moved && let Some(key) = self.set_of(old) {
-            self.queue.add(key);
-        }
-        if let Some(key) = self.set_of(new) {
-            self.queue.add(key);
-        } else if moved || old.metadata.labels != new.metadata.labels {
-            self.enqueue_adopters(new);
-        }
-    }
-
-    fn on_pod_gone(&self, pod: &Pod) {
+        };
         if let Some(key) = self.set_of(pod) {
-            self.expectations.deletion_observed(&key, pod.metadata.uid.as_deref().unwrap_or_default());
+            self.control.observe(&key, change);
             self.queue.add(key);
+        } else if is_news && pod.metadata.deletion_timestamp.is_none() {
+            self.enqueue_adopters(pod);
         }
     }
 
     /// The key of the cached ReplicaSet that controls `pod`.
     fn set_of(&self, pod: &Pod) -> Option<Key> {
-        let reference = owner::controller_of(&pod.metadata).filter(|reference| reference.kind == "ReplicaSet")?;
-        let key = Key::new(pod.metadata.namespace.clone().unwrap_or_default(), &reference.name);
+        let key = owner::key(&pod.metadata, "ReplicaSet")?;
         let set = self.sets.get(&key)?;
-        (set.metadata.uid.as_ref() == Some(&reference.uid)).then_some(key)
+        owner::is_controlled_by(&pod.metadata, &set.metadata).then_some(key)
     }
 
     fn enqueue_adopters(&self, pod: &Pod) {
@@ -138,14 +119,14 @@ impl Controller {
 
     async fn reconcile(self: Arc<Self>, key: Key) -> anyhow::Result<Outcome> {
         let Some(set) = self.sets.get(&key) else {
-            self.expectations.remove(&key);
+            self.control.forget(&key);
             return Ok(Outcome::Done);
         };
-        let satisfied = self.expectations.satisfied(&key, Instant::now());
+        let settled = self.control.is_settled(&key);
         let mine = self.claim(&set, &key).await?;
         let active: Vec<_> = mine.iter().filter(|pod| pods::is_active(pod)).cloned().collect();
         let terminating = mine.iter().filter(|pod| pods::is_terminating(pod)).count();
-        let managed = if satisfied && set.metadata.deletion_timestamp.is_none() { self.manage(&set, &key, &active).await } else { Ok(()) };
+        let managed = if settled && set.metadata.deletion_timestamp.is_none() { self.manage(&set, &key, &active).await } else { Ok(()) };
         let now = component::clock::now();
         let written = self.write_status(&set, &active, terminating, managed.as_ref().err()).await;
         managed?;
@@ -161,11 +142,8 @@ impl Controller {
         let Some(spec) = &set.spec else { return Ok(Vec::new()) };
         let owned = self.pods.by_index(CONTROLLER_UID, set.metadata.uid.as_deref().unwrap_or_default());
         let orphans = self.pods.by_index(ORPHANS, &key.namespace);
-        let candidates = owned.into_iter().chain(orphans.into_iter().filter(|pod| !pods::is_finished(pod))).collect();
-        let client = &self.context.client;
-        let sets: Api<ReplicaSet> = Api::namespaced(client.clone(), &key.namespace);
-        let pods: Api<Pod> = Api::namespaced(client.clone(), &key.namespace);
-        owner::claim_all(&sets, set, &spec.selector, &pods, candidates).await
+        let candidates = owned.into_iter().chain(orphans.into_iter().filter(|pod| !pods::is_finished(pod)));
+        owner::claim_all(&self.context.client, set, &spec.selector, candidates).await
     }
 
     async fn manage(&self, set: &ReplicaSet, key: &Key, active: &[Arc<Pod>]) -> anyhow::Result<()> {
@@ -173,18 +151,10 @@ impl Controller {
         match plan::plan(set, active, &related, component::clock::now()) {
             Action::Nothing => Ok(()),
             Action::Create(count) => {
-                self.expectations.expect_creations(key, count, Instant::now());
                 let template = set.spec.as_ref().and_then(|spec| spec.template.as_ref());
-                let (created, result) = self.control.create_many(set, &key.namespace, template, count).await;
-                // What was not created will not be seen either.
-                self.expectations.creations_observed(key, count - created);
-                result
+                self.control.create_all(set, key, &vec![from_template(set, template); count]).await
             }
-            Action::Delete(doomed) => {
-                let uids = doomed.iter().filter_map(|pod| pod.metadata.uid.clone());
-                self.expectations.expect_deletions(key, uids, Instant::now());
-                self.control.delete_many(set, &key.namespace, &doomed, |uid| self.expectations.deletion_observed(key, uid)).await
-            }
+            Action::Delete(doomed) => self.control.delete_all(set, key, &doomed).await,
         }
     }
 

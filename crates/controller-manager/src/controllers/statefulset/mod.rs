@@ -16,7 +16,7 @@ use client::{
 };
 use futures::{FutureExt as _, future::BoxFuture};
 use k8s_openapi::api::{
-    apps::v1::{ControllerRevision, StatefulSet, StatefulSetStatus},
+    apps::v1::{ControllerRevision, StatefulSet},
     core::v1::{PersistentVolumeClaim, Pod},
 };
 use kube::{
@@ -27,7 +27,7 @@ use kube::{
 use plan::{Action, Revision};
 
 use super::replicaset::{ORPHANS, orphans};
-use crate::{context::Context, owner, pod_control::message, revisions, template_hash::revision_hash};
+use crate::{context::Context, owner, pod_control::message, revisions, status, template_hash::revision_hash};
 
 /// A cache that does not show our own pods yet is looked at again after this long.
 const RECHECK: Duration = Duration::from_millis(200);
@@ -68,18 +68,17 @@ impl Controller {
         self.sets.on_change(move |change| controller.queue.add(Key::of(change.object().meta())));
         let controller = Arc::clone(self);
         self.pods.on_change(move |change| {
-            let pod = change.object();
-            let namespace = pod.metadata.namespace.clone().unwrap_or_default();
-            match owner::controller_of(&pod.metadata) {
-                Some(reference) if reference.kind == "StatefulSet" => controller.queue.add(Key::new(namespace, &reference.name)),
-                Some(_) => {}
-                None => controller.queue_adopters(&namespace, pod),
+            let meta = &change.object().metadata;
+            match (owner::key(meta, "StatefulSet"), owner::controller_of(meta)) {
+                (Some(key), _) => controller.queue.add(key),
+                (None, Some(_)) => {}
+                (None, None) => controller.queue_adopters(change.object()),
             }
         });
     }
 
-    fn queue_adopters(&self, namespace: &str, pod: &Pod) {
-        for set in self.sets.list_namespace(namespace) {
+    fn queue_adopters(&self, pod: &Pod) {
+        for set in self.sets.list_namespace(pod.metadata.namespace.as_deref().unwrap_or_default()) {
             let selector = set.spec.as_ref().map(|spec| &spec.selector);
             if pods::ordinal(&set, pod).is_some() && matches(selector, pod.metadata.labels.as_ref()) {
                 self.queue.add(Key::of(&set.metadata));
@@ -102,7 +101,8 @@ impl Controller {
         let (actions, status) = plan::plan(&set, &claimed, &current, &update, now);
         let changed = !actions.is_empty();
         let acted = self.act(&set, &key, actions).await;
-        self.write_status(&set, &key, status).await?;
+        let shown = StatefulSet { status: Some(status), ..set.as_ref().clone() };
+        status::write(&self.context.client, &key, set.as_ref(), &shown).await?;
         acted?;
         let used = |revision: &ControllerRevision| {
             let name = revision.metadata.name.as_deref().unwrap_or_default();
@@ -125,10 +125,8 @@ impl Controller {
         let Some(spec) = &set.spec else { return Ok(Vec::new()) };
         let owned = self.pods.by_index(CONTROLLER_UID, set.metadata.uid.as_deref().unwrap_or_default());
         let orphans = self.pods.by_index(ORPHANS, &key.namespace);
-        let candidates = owned.into_iter().chain(orphans.into_iter().filter(|pod| pods::ordinal(set, pod).is_some())).collect();
-        let client = &self.context.client;
-        let (sets, pods) = (Api::namespaced(client.clone(), &key.namespace), Api::namespaced(client.clone(), &key.namespace));
-        owner::claim_all(&sets, set, &spec.selector, &pods, candidates).await
+        let candidates = owned.into_iter().chain(orphans.into_iter().filter(|pod| pods::ordinal(set, pod).is_some()));
+        owner::claim_all(&self.context.client, set, &spec.selector, candidates).await
     }
 
     /// The revision the set was at before the update under way, if any is.
@@ -201,17 +199,6 @@ impl Controller {
             Err(error) if retry::is_not_found(&error) || retry::is_conflict(&error) => Ok(()),
             Err(error) => Err(error).context("delete pod"),
         }
-    }
-
-    async fn write_status(&self, set: &StatefulSet, key: &Key, status: StatefulSetStatus) -> anyhow::Result<()> {
-        if set.status.as_ref() == Some(&status) {
-            return Ok(());
-        }
-        let api: Api<StatefulSet> = Api::namespaced(self.context.client.clone(), &key.namespace);
-        let mut set = set.clone();
-        set.status = Some(status);
-        retry::optional(api.replace_status(&key.name, &PostParams::default(), &set).await).context("update status")?;
-        Ok(())
     }
 }
 
