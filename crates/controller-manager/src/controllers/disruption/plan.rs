@@ -38,61 +38,87 @@ fn desired(budget: &PodDisruptionBudget, expected: i32) -> i32 {
     }
 }
 
-/// The status at `now`, and when an eviction allowed before is to be forgotten.
-pub(super) fn status(
-    budget: &PodDisruptionBudget,
-    matching: &[Arc<Pod>],
-    expected: i32,
-    now: Timestamp,
-) -> (PodDisruptionBudgetStatus, Option<Duration>) {
+/// What a look at a budget comes to.
+pub(super) struct Plan {
+    /// The budget's status at the time of the look.
+    pub(super) status: PodDisruptionBudgetStatus,
+    /// When an eviction allowed before is to be forgotten.
+    pub(super) again: Option<Duration>,
+    /// Pods whose eviction was allowed, and who are still there and not going.
+    pub(super) overdue: Vec<Arc<Pod>>,
+}
+
+/// Counts the pods that `budget` matches; `expected` are as many as it is about.
+pub(super) fn plan(budget: &PodDisruptionBudget, matching: &[Arc<Pod>], expected: i32, now: Timestamp) -> Plan {
     let before = budget.status.clone().unwrap_or_default();
-    let (disrupted, again) = still_disrupted(&before, matching, now);
+    let Disrupted { pods: disrupted, again, overdue } = still_disrupted(&before, matching, now);
     let healthy = matching.iter().filter(|pod| {
         let name = pod.metadata.name.as_deref().unwrap_or_default();
-        pods::is_active(pod) && pods::is_ready(pod) && !disrupted.contains_key(name)
+        pod.metadata.deletion_timestamp.is_none() && pods::is_ready(pod) && !disrupted.contains_key(name)
     });
     let healthy = i32::try_from(healthy.count()).unwrap_or(i32::MAX);
     let desired = desired(budget, expected);
     let allowed = if expected <= 0 { 0 } else { (healthy - desired).max(0) };
+    let generation = budget.metadata.generation;
+    let (word, reason) = if allowed > 0 { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
     let status = PodDisruptionBudgetStatus {
         current_healthy: Some(healthy),
         desired_healthy: Some(desired),
         expected_pods: Some(expected),
         disruptions_allowed: Some(allowed),
         disrupted_pods: Some(disrupted).filter(|disrupted| !disrupted.is_empty()),
-        observed_generation: budget.metadata.generation,
-        conditions: Some(vec![condition(&before, budget, allowed > 0, now)]),
+        observed_generation: generation,
+        conditions: Some(vec![condition(&before, (word, reason, ""), generation, now)]),
     };
-    (status, again)
+    Plan { status, again, overdue }
 }
 
-fn still_disrupted(
-    before: &PodDisruptionBudgetStatus,
-    matching: &[Arc<Pod>],
-    now: Timestamp,
-) -> (BTreeMap<String, Time>, Option<Duration>) {
-    let (mut disrupted, mut again) = (BTreeMap::new(), None::<Duration>);
-    for (name, since) in before.disrupted_pods.iter().flatten() {
-        let pod = matching.iter().find(|pod| pod.metadata.name.as_ref() == Some(name));
+/// The status of a budget that cannot be counted: nothing may go, and why.
+pub(super) fn failed(budget: &PodDisruptionBudget, why: &str, now: Timestamp) -> PodDisruptionBudgetStatus {
+    let before = budget.status.clone().unwrap_or_default();
+    let generation = before.observed_generation;
+    let condition = condition(&before, ("False", "SyncFailed", why), generation, now);
+    PodDisruptionBudgetStatus { disruptions_allowed: Some(0), conditions: Some(vec![condition]), ..before }
+}
+
+#[derive(Default)]
+struct Disrupted {
+    pods: BTreeMap<String, Time>,
+    again: Option<Duration>,
+    overdue: Vec<Arc<Pod>>,
+}
+
+fn still_disrupted(before: &PodDisruptionBudgetStatus, matching: &[Arc<Pod>], now: Timestamp) -> Disrupted {
+    let mut disrupted = Disrupted::default();
+    let staying = matching.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
+    for pod in staying {
+        let name = pod.metadata.name.clone().unwrap_or_default();
+        let Some(since) = before.disrupted_pods.as_ref().and_then(|pods| pods.get(&name)) else { continue };
         let left = Duration::try_from(since.0.duration_since(now) + DELETION_TIMEOUT).unwrap_or_default();
-        if pod.is_some_and(|pod| pod.metadata.deletion_timestamp.is_none()) && !left.is_zero() {
-            disrupted.insert(name.clone(), since.clone());
-            again = Some(again.map_or(left, |again| again.min(left)));
+        if left.is_zero() {
+            disrupted.overdue.push(Arc::clone(pod));
+        } else {
+            disrupted.pods.insert(name, since.clone());
+            disrupted.again = Some(disrupted.again.map_or(left, |again| again.min(left)));
         }
     }
-    (disrupted, again)
+    disrupted
 }
 
-fn condition(before: &PodDisruptionBudgetStatus, budget: &PodDisruptionBudget, allowed: bool, now: Timestamp) -> Condition {
-    let (status, reason) = if allowed { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
+fn condition(
+    before: &PodDisruptionBudgetStatus,
+    (status, reason, message): (&str, &str, &str),
+    generation: Option<i64>,
+    now: Timestamp,
+) -> Condition {
     let current = before.conditions.iter().flatten().find(|condition| condition.type_ == "DisruptionAllowed");
     let since = current.filter(|current| current.status == status).map(|current| current.last_transition_time.clone());
     Condition {
         type_: "DisruptionAllowed".into(),
         status: status.into(),
         reason: reason.into(),
-        message: String::new(),
-        observed_generation: budget.metadata.generation,
+        message: message.into(),
+        observed_generation: generation,
         last_transition_time: since.unwrap_or(Time(now)),
     }
 }
@@ -105,7 +131,7 @@ mod tests {
     use k8s_openapi::api::{core::v1::Pod, policy::v1::PodDisruptionBudget};
     use serde_json::{Value, json};
 
-    use super::{needs_scale, status};
+    use super::{failed, needs_scale, plan};
 
     fn budget(spec: Value, status: Value) -> PodDisruptionBudget {
         serde_json::from_value(json!({"metadata": {"generation": 1}, "spec": spec, "status": status})).unwrap()
@@ -122,7 +148,7 @@ mod tests {
     }
 
     fn allowed(spec: Value, pods: &[Arc<Pod>], expected: i32) -> i32 {
-        status(&budget(spec, none()), pods, expected, Timestamp::UNIX_EPOCH).0.disruptions_allowed.unwrap()
+        plan(&budget(spec, none()), pods, expected, Timestamp::UNIX_EPOCH).status.disruptions_allowed.unwrap()
     }
 
     #[test]
@@ -147,9 +173,21 @@ mod tests {
         before["disruptedPods"] = json!({"a": "2026-01-01T00:00:00Z"});
         let budget = budget(json!({"minAvailable": 1}), before);
         let pods = [pod("a", true), pod("b", true)];
-        let at = |time: &str| status(&budget, &pods, 2, time.parse().unwrap());
-        let (soon, again) = at("2026-01-01T00:01:00Z");
-        assert_eq!((soon.disruptions_allowed.unwrap(), again.map(|wait| wait.as_secs())), (0, Some(60)));
-        assert_eq!(at("2026-01-01T00:02:01Z").0.disruptions_allowed, Some(1));
+        let at = |time: &str| plan(&budget, &pods, 2, time.parse().unwrap());
+        let soon = at("2026-01-01T00:01:00Z");
+        assert_eq!((soon.status.disruptions_allowed.unwrap(), soon.again.map(|wait| wait.as_secs())), (0, Some(60)));
+        let late = at("2026-01-01T00:02:01Z");
+        assert_eq!(late.status.disruptions_allowed, Some(1));
+        assert_eq!(late.overdue[0].metadata.name.as_deref(), Some("a"));
+    }
+
+    #[test]
+    fn what_cannot_be_counted_may_not_go() {
+        let mut before = none();
+        before["disruptionsAllowed"] = json!(2);
+        let status = failed(&budget(json!({"maxUnavailable": 1}), before), "found no controllers for pod \"p\"", Timestamp::UNIX_EPOCH);
+        assert_eq!(status.disruptions_allowed, Some(0));
+        let condition = &status.conditions.unwrap()[0];
+        assert_eq!((condition.reason.as_str(), condition.message.as_str()), ("SyncFailed", "found no controllers for pod \"p\""));
     }
 }
