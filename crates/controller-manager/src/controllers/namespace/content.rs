@@ -11,6 +11,9 @@ use kube::{
 
 use crate::discovery::{self, Served};
 
+/// How long whoever holds a finalizer is expected to take.
+const FINALIZERS: Duration = Duration::from_secs(15);
+
 /// What is still there after everything was asked to go.
 #[derive(Debug, Default)]
 pub(super) struct Remaining {
@@ -18,8 +21,8 @@ pub(super) struct Remaining {
     pub(super) objects: BTreeMap<String, usize>,
     /// How many of them wait for each finalizer.
     pub(super) finalizers: BTreeMap<String, usize>,
-    /// The longest time a pod may take to end.
-    pub(super) grace: Duration,
+    /// How long what is left may take to end.
+    pub(super) estimate: Duration,
     /// Groups the server could not tell about.
     pub(super) undiscovered: Vec<String>,
     /// What could not be deleted.
@@ -43,7 +46,7 @@ pub(super) async fn delete_all(client: &Client, namespace: &str) -> anyhow::Resu
     let deletable = discovered.resources.into_iter().filter(|served| served.namespaced && served.takes(&["delete"]));
     let (pods, others): (Vec<_>, Vec<_>) = deletable.partition(is_pods);
     for served in &pods {
-        remaining.grace = longest_grace(client, namespace).await.unwrap_or_default();
+        remaining.estimate = longest_grace(client, namespace).await.unwrap_or_default();
         delete_kind(client, namespace, served, &mut remaining).await;
     }
     // What pods rely on stays until they are gone: a policy that guards them, a secret that they clean up with.
@@ -88,6 +91,7 @@ async fn delete_kind(client: &Client, namespace: &str, served: &Served, remainin
             }
             for finalizer in left.iter().flat_map(|object| object.meta().finalizers.iter().flatten()) {
                 *remaining.finalizers.entry(finalizer.clone()).or_default() += 1;
+                remaining.estimate = remaining.estimate.max(FINALIZERS);
             }
         }
         Err(error) => remaining.errors.push(format!("{name}: {error}")),

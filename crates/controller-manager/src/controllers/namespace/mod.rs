@@ -77,8 +77,8 @@ impl Controller {
             anyhow::bail!("delete content of namespace {key}: {}", remaining.errors.join("; "));
         }
         if !remaining.is_empty() {
-            // Half the time the slowest pod may take, as it will often need less.
-            return Ok(Outcome::After(remaining.grace / 2 + Duration::from_secs(1)));
+            // Half the time the slowest may take, as it will often need less.
+            return Ok(Outcome::After(remaining.estimate / 2 + Duration::from_secs(1)));
         }
         self.finalize(&namespace).await?;
         Ok(Outcome::Done)
