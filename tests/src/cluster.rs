@@ -11,6 +11,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::admin::Admin;
+use crate::background::Background;
 use crate::command::{binary, run};
 use crate::wait::within;
 
@@ -108,6 +109,20 @@ impl Cluster {
     /// Sends a signal to one of its processes.
     pub fn signal(&self, instance: &str, signal: Signal) {
         kill(Pid::from_raw(self.pid(instance)), signal).unwrap();
+    }
+
+    /// A controller manager with flags of its own, for a cluster that was started without one.
+    pub fn controller_manager(&self, flags: &[&str]) -> Background {
+        let file = |name: &str| self.directory().join(name).display().to_string();
+        let usual = [
+            format!("--kubeconfig={}", file("controller-manager.conf")),
+            format!("--root-ca-file={}", file("pki/ca.crt")),
+            "--use-service-account-credentials=true".to_owned(),
+            "--bind-address=127.0.0.1".to_owned(),
+            "--secure-port=0".to_owned(),
+        ];
+        let args: Vec<_> = usual.into_iter().chain(flags.iter().map(ToString::to_string)).collect();
+        Background::start("controller-manager", &args, &self.directory().join("logs/controller-manager.log"))
     }
 
     /// The `quarterdeck up` process.

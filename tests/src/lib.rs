@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod admin;
+mod background;
 pub mod chain;
 mod cluster;
 mod command;
@@ -12,6 +13,7 @@ mod server;
 mod wait;
 
 pub use admin::Admin;
+pub use background::Background;
 pub use cluster::Cluster;
 pub use command::{Output, binary, has, run, run_with_input};
 pub use compose::Compose;

@@ -44,6 +44,17 @@ fn nothing_is_left_when_quarterdeck_itself_is_killed() {
     });
 }
 
+/// Without a store nothing is left to wait for, and no loop of the server's own may keep it from ending.
+#[test]
+fn an_api_server_whose_store_died_first_ends_when_told_to() {
+    let cluster = Cluster::up(&["--components", "store,apiserver"]);
+    let server = cluster.pid("apiserver");
+    cluster.signal("store-1", Signal::SIGKILL);
+    eventually("the API server misses its store", || cluster.kubectl(&["get", "--raw", "/readyz?verbose"]).err.contains("[-]etcd failed"));
+    cluster.signal("apiserver", Signal::SIGTERM);
+    within(Duration::from_secs(25), "it ends", || if alive(server) { Err(cluster.log("apiserver")) } else { Ok(()) });
+}
+
 #[test]
 fn a_dead_part_is_reported_and_started_again_if_asked_for() {
     let cluster = Cluster::up(&["--runtime", "hollow", "--restart"]);
