@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// When something last went over a connection, in either direction.
+/// When data last went over a connection, in either direction.
 #[derive(Clone)]
 pub(crate) struct Activity(Arc<Mutex<Instant>>);
 

@@ -82,10 +82,14 @@ pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
+/// How often a server pings. While a client's input is held back its connection is not read, and only a ping that cannot be
+/// written tells that it is gone.
+const PING: Duration = Duration::from_secs(15);
+
 /// How long a server waits.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// For anything to go over the connection; then it is closed. The kubelet's `streamingConnectionIdleTimeout`.
+    /// For data to go over the connection, in either direction; then it is closed. The kubelet's `streamingConnectionIdleTimeout`.
     pub idle: Duration,
     /// For a client to open the streams it asked for.
     pub creation: Duration,

@@ -11,7 +11,7 @@ use tokio::{
 };
 
 use crate::{
-    Accepted, Duplex, Error, Limits, Refusal, Writer, spdy,
+    Accepted, Duplex, Error, Limits, PING, Refusal, Writer, spdy,
     spdy::{Connection, Options, Role},
     upgrade::{PROTOCOL_VERSION, accept_spdy, connection, refuse, switched},
     websocket::{self, Channels, Codec, is_websocket},
@@ -104,7 +104,7 @@ pub fn accept(request: &mut Parts, ports: &[u16], limits: Limits) -> Result<Acce
     let opening = async move {
         let io = switched(switching).await?;
         let Some(codec) = codec else {
-            let connection = Connection::new(io, Role::Server, Options { idle: Some(limits.idle), ping: None });
+            let connection = Connection::new(io, Role::Server, Options { idle: Some(limits.idle), ping: Some(PING) });
             return Ok(Forwards(Link::Spdy(Pairs::new(connection, limits.creation))));
         };
         let incoming = [true, false].repeat(ports.len());

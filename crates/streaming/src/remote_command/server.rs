@@ -7,7 +7,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
 use super::{Outcome, STREAM_TYPE, Streams, V1, V2, V3, V4};
 use crate::{
-    Accepted, Error, Limits, Reader, Refusal, Writer,
+    Accepted, Error, Limits, PING, Reader, Refusal, Writer,
     spdy::{Connection, Options, Role, SendHalf},
     upgrade::{accept_spdy, connection, switched},
     websocket::{self, Channels, Codec, is_websocket},
@@ -143,7 +143,7 @@ async fn open_streams<I>(io: I, streams: Streams, protocol: &str, idle: Duration
 where
     I: AsyncRead + AsyncWrite + Send + 'static,
 {
-    let mut connection = Connection::new(io, Role::Server, Options { idle: Some(idle), ping: None });
+    let mut connection = Connection::new(io, Role::Server, Options { idle: Some(idle), ping: Some(PING) });
     let resizes = streams.tty && matches!(protocol, V4 | V3);
     let (mut error, mut stdin, mut stdout, mut stderr, mut resize) = (None, None, None, None, None);
     let done = |given: bool, wanted: bool| given || !wanted;

@@ -131,11 +131,14 @@ async fn drive<I: AsyncRead + AsyncWrite>(
             }
             Err(_) => Some(io::ErrorKind::UnexpectedEof),
         },
-        end = &mut writing => {
-            // Closing while bytes of the peer are unread would reset the connection and lose what was just sent.
-            let _ = tokio::time::timeout(LINGER, reading).await;
-            end.err().map(|_| io::ErrorKind::BrokenPipe)
-        }
+        end = &mut writing => match end {
+            Ok(()) => {
+                // Closing while bytes of the peer are unread would reset the connection and lose what was just sent.
+                let _ = tokio::time::timeout(LINGER, reading).await;
+                None
+            }
+            Err(_) => Some(io::ErrorKind::BrokenPipe),
+        },
         () = idle => Some(io::ErrorKind::TimedOut),
     };
     shared.table.lock().end(failure);
@@ -152,9 +155,11 @@ async fn read(
     let mut inflate = Decompressor::new();
     let mut payload = Vec::new();
     while let Some(head) = next_head(&mut reader).await? {
-        activity.seen();
         match Head::parse(head)? {
-            Head::Data { stream, fin, length } => data(&mut reader, shared, stream, fin, length).await?,
+            Head::Data { stream, fin, length } => {
+                activity.seen();
+                data(&mut reader, shared, stream, fin, length).await?;
+            }
             Head::Control { kind, flags, length } => {
                 payload.resize(length, 0);
                 reader.read_exact(&mut payload).await?;
@@ -273,9 +278,9 @@ async fn write(
         };
         writer.write_all(&frame.encode(&mut deflate)?).await?;
         if let Frame::Data { bytes, .. } = &frame {
+            activity.seen();
             writer.write_all(bytes).await?;
         }
-        activity.seen();
         let last = matches!(frame, Frame::GoAway { .. });
         if last || outlet.is_empty() {
             writer.flush().await?;

@@ -36,6 +36,6 @@ pub enum Role {
 pub struct Options {
     /// Sends a ping that often.
     pub ping: Option<Duration>,
-    /// Ends the connection when neither side sent anything for so long.
+    /// Ends the connection when neither side sent data for so long; pings do not count.
     pub idle: Option<Duration>,
 }

@@ -123,9 +123,24 @@ async fn a_connection_cut_off_is_no_end_of_its_streams() {
 }
 
 #[tokio::test]
-async fn an_idle_connection_is_closed() {
-    let (near, _far) = duplex(WIRE);
+async fn an_idle_connection_is_closed_whatever_it_pings() {
+    let (near, far) = duplex(WIRE);
+    let _client = Connection::new(far, Role::Client, Options { idle: None, ping: Some(Duration::from_millis(1)) });
     let server = Connection::new(near, Role::Server, Options { idle: Some(Duration::from_millis(20)), ping: None });
+    server.ended().await;
+}
+
+#[tokio::test]
+async fn a_peer_that_leaves_while_it_is_held_back_is_found_out_by_a_ping() {
+    let (near, mut far) = duplex(WIRE);
+    let mut server = Connection::new(near, Role::Server, Options { idle: None, ping: Some(Duration::from_millis(1)) });
+    far.write_all(&syn(&mut Compressor::new(), 1)).await.unwrap();
+    let _nobody_reads = server.accept().await.unwrap();
+    let data = [&[0, 0, 0, 1, 0, 0x10, 0, 0][..], &[0; 0x10_0000]].concat();
+    while far.write(&data).now_or_never().is_some() {
+        tokio::task::yield_now().await;
+    }
+    drop(far);
     server.ended().await;
 }
 

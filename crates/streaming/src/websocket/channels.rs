@@ -7,11 +7,13 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use futures::{SinkExt, Stream, StreamExt};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     sync::mpsc,
     task::JoinHandle,
+    time::{Instant, interval_at},
 };
 use tokio_tungstenite::tungstenite::{
     self, Message,
@@ -23,7 +25,7 @@ use super::{
     server,
 };
 use crate::{
-    Error, Malformed,
+    Error, Malformed, PING,
     idle::Activity,
     inbox::{Inbox, Inlet, inbox},
     outbox::{Outbox, Outlet, PIECE, Writer, outbox},
@@ -133,10 +135,13 @@ async fn drive<I: AsyncRead + AsyncWrite + Unpin>(
         let mut writing = pin!(write(sink, outlet, &activity));
         tokio::select! {
             end = &mut reading => end.err().map(|_| io::ErrorKind::UnexpectedEof),
-            _ = &mut writing => {
-                let _ = tokio::time::timeout(LINGER, reading).await;
-                None
-            }
+            end = &mut writing => match end {
+                Ok(()) => {
+                    let _ = tokio::time::timeout(LINGER, reading).await;
+                    None
+                }
+                Err(_) => Some(io::ErrorKind::BrokenPipe),
+            },
             () = activity.ceased_for(idle) => Some(io::ErrorKind::TimedOut),
         }
     };
@@ -154,7 +159,6 @@ async fn read(
     activity: &Activity,
 ) -> Result<(), Error> {
     while let Some(message) = stream.next().await {
-        activity.seen();
         let bytes = match message.map_err(|_| io::Error::from(io::ErrorKind::UnexpectedEof))? {
             Message::Binary(bytes) => bytes,
             Message::Text(text) => text.into(),
@@ -165,6 +169,7 @@ async fn read(
             }
             _ => continue,
         };
+        activity.seen();
         match codec.decode(bytes)? {
             Some(Event::Data(channel, mut bytes)) => {
                 let Some(Some(inlet)) = inlets.get(usize::from(channel)) else { continue };
@@ -187,16 +192,25 @@ async fn write<S>(mut sink: S, mut outlet: Outlet<Message>, activity: &Activity)
 where
     S: SinkExt<Message, Error = tungstenite::Error> + Unpin,
 {
-    while let Some((message, _place)) = outlet.next().await {
+    let mut pings = interval_at(Instant::now() + PING, PING);
+    loop {
+        let (message, _place) = tokio::select! {
+            next = outlet.next() => match next {
+                Some(next) => next,
+                None => return Ok(()),
+            },
+            _ = pings.tick() => (Message::Ping(Bytes::new()), None),
+        };
         let last = matches!(message, Message::Close(_));
+        if !message.is_ping() {
+            activity.seen();
+        }
         sink.feed(message).await?;
         if last || outlet.is_empty() {
             sink.flush().await?;
         }
-        activity.seen();
         if last {
-            break;
+            return Ok(());
         }
     }
-    Ok(())
 }
