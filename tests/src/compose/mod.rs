@@ -199,8 +199,9 @@ fn is_ready(node: &serde_json::Value) -> bool {
 impl Drop for Compose {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let logs = self.compose(&["logs", "--no-color", "--tail=60"]);
-            eprintln!("== {}\n{}{}", self.project, logs.out, logs.err);
+            let objects = self.kubectl(&["get", "nodes,deployments,replicasets,pods,events", "-A", "-o", "wide", "--request-timeout=5s"]);
+            let logs = self.compose(&["logs", "--no-color", "--tail=100"]);
+            eprintln!("== {}\n{}{}\n{}{}", self.project, objects.out, objects.err, logs.out, logs.err);
         }
         engine::remove(&self.project);
     }

@@ -65,13 +65,14 @@ fn addresses_are_of_each_nodes_range(cluster: &Compose) {
 /// A pod on one node asks all pods of the example.
 fn pods_of_every_node_are_reached_from(cluster: &Compose, node: &str) {
     let pods = example(cluster).unwrap();
-    let urls: Vec<_> = pods.iter().map(|pod| format!("http://{}:8080/", pod["status"]["podIP"].as_str().unwrap())).collect();
+    let addresses: Vec<_> = pods.iter().map(|pod| pod["status"]["podIP"].as_str().unwrap()).collect();
+    let request = r"printf 'GET / HTTP/1.0\r\n\r\n'";
     let asker = format!("asker-{node}");
     let manifest = serde_json::json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": asker},
         "spec": {"nodeName": node, "restartPolicy": "Never", "containers": [{
             "name": "asker", "image": pods::IMAGE,
-            "command": ["/bin/sh", "-ec", format!("for url in {}; do wget -T 5 -q -O - $url; done", urls.join(" "))],
+            "command": ["/bin/sh", "-ec", format!("for pod in {}; do {request} | nc -w 5 $pod 8080; done", addresses.join(" "))],
         }]},
     });
     cluster.apply(&manifest.to_string());
