@@ -8,7 +8,7 @@ use kube::{
     api::{GetParams, Patch, PatchParams, PostParams},
 };
 use serde_json::json;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::{
     Node, capacity,
@@ -20,6 +20,43 @@ use crate::cri::v1;
 const REGISTER_RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(7));
 /// Until a starting node is Ready it looks this often, and for this long (upstream: `nodeReadyGracePeriod`).
 const STARTING: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(120));
+
+/// How long the runtime may leave looks unanswered until it counts as down (upstream's `maxWaitForContainerRuntime`): its
+/// restart is no reason to take pods out of service.
+const RUNTIME_PATIENCE: Duration = Duration::from_secs(30);
+/// How long one look at the runtime may take; the report must not wait for a runtime that hangs.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// What the runtime said of itself, and when.
+#[derive(Default)]
+struct Runtime {
+    answered: Option<Instant>,
+    problem: Option<String>,
+}
+
+impl Runtime {
+    async fn look(&mut self, node: &Node) {
+        match timeout(LOOK, node.cri.status(v1::StatusRequest { verbose: false })).await {
+            Ok(Ok(answer)) => self.take(&answer, Instant::now()),
+            Ok(Err(error)) => tracing::warn!(node = node.name, error = crate::cri::describe(&error), "look at the container runtime"),
+            Err(_) => tracing::warn!(node = node.name, "the container runtime does not answer"),
+        }
+    }
+
+    fn take(&mut self, answer: &v1::StatusResponse, now: Instant) {
+        self.answered = Some(now);
+        self.problem = runtime_problem(answer);
+    }
+
+    /// What keeps pods from running, in upstream's words.
+    fn problem(&self, now: Instant) -> Option<String> {
+        match self.answered {
+            None => Some("container runtime status check may not have completed yet".to_owned()),
+            Some(at) if now.duration_since(at) > RUNTIME_PATIENCE => Some("container runtime is down".to_owned()),
+            Some(_) => self.problem.clone(),
+        }
+    }
+}
 
 /// Creates the Node object, or takes the existing one over; returns once the API server has it.
 pub(crate) async fn register(node: &Node, machine: &Machine) {
@@ -36,7 +73,7 @@ pub(crate) async fn register(node: &Node, machine: &Machine) {
 
 async fn try_register(node: &Node, machine: &Machine) -> kube::Result<()> {
     let api: Api<NodeObject> = Api::all(node.client.clone());
-    let wanted = object::object(node, machine, &health(node).await);
+    let wanted = object::object(node, machine, &health(node, &mut Runtime::default()).await);
     let existing = match api.create(&PostParams::default(), &wanted).await {
         Ok(_) => {
             tracing::info!(node = node.name, "registered node");
@@ -63,8 +100,9 @@ pub(crate) async fn report(node: &Arc<Node>, machine: &Machine) {
     let mut last: Option<(Instant, NodeStatus)> = None;
     let (began, mut starting) = (Instant::now(), true);
     let mut cidr = String::new();
+    let (mut runtime, mut images) = (Runtime::default(), vec![]);
     loop {
-        let health = health(node).await;
+        let health = health(node, &mut runtime).await;
         let known = reported(node).await;
         if let Some(object) = &known {
             tell_cidr(node, object, &health, &mut cidr).await;
@@ -72,7 +110,8 @@ pub(crate) async fn report(node: &Arc<Node>, machine: &Machine) {
         let reachable = known.is_some();
         // Not what was written last: the node lifecycle controller may have said Unknown since.
         let old = known.and_then(|n| n.status).and_then(|s| s.conditions).unwrap_or_default();
-        let status = object::status(node, machine, &health, images(node).await, &old);
+        images = listed(node).await.unwrap_or(images);
+        let status = object::status(node, machine, &health, images.clone(), &old);
         let turned = !same_conditions(&old, status.conditions.as_deref().unwrap_or_default());
         let stale = |(at, known): &(Instant, NodeStatus)| at.elapsed() >= node.settings.status_report || !object::same(known, &status);
         let due = turned || last.as_ref().is_none_or(stale);
@@ -107,7 +146,8 @@ fn same_conditions(known: &[NodeCondition], wanted: &[NodeCondition]) -> bool {
 }
 
 async fn reported(node: &Node) -> Option<NodeObject> {
-    Api::<NodeObject>::all(node.client.clone()).get_with(&node.name, &GetParams::any()).await.ok()
+    let api: Api<NodeObject> = Api::all(node.client.clone());
+    timeout(node.settings.status_update, api.get_with(&node.name, &GetParams::any())).await.ok()?.ok()
 }
 
 async fn patch(node: &Node, status: &NodeStatus) -> kube::Result<()> {
@@ -118,7 +158,9 @@ async fn patch(node: &Node, status: &NodeStatus) -> kube::Result<()> {
         addresses.push(json!({"$patch": "replace"}));
     }
     let patch = Patch::Strategic(json!({"status": status}));
-    api.patch_status(&node.name, &PatchParams::default(), &patch).await.map(drop)
+    let params = PatchParams::default();
+    let written = timeout(node.settings.status_update, api.patch_status(&node.name, &params, &patch)).await;
+    written.unwrap_or_else(|late| Err(kube::Error::Service(late.into()))).map(drop)
 }
 
 /// Events for conditions that are new or have turned.
@@ -151,23 +193,24 @@ async fn tell_cidr(node: &Node, object: &NodeObject, health: &Health, told: &mut
         return;
     }
     let config = v1::RuntimeConfig { network_config: Some(v1::NetworkConfig { pod_cidr: cidr.clone() }) };
-    match node.cri.update_runtime_config(v1::UpdateRuntimeConfigRequest { runtime_config: Some(config) }).await {
-        Ok(_) => *told = cidr,
-        Err(error) => tracing::warn!(node = node.name, error = crate::cri::describe(&error), "tell the runtime its pod CIDR"),
+    let request = v1::UpdateRuntimeConfigRequest { runtime_config: Some(config) };
+    match timeout(LOOK, node.cri.update_runtime_config(request)).await {
+        Ok(Ok(_)) => *told = cidr,
+        Ok(Err(error)) => tracing::warn!(node = node.name, error = crate::cri::describe(&error), "tell the runtime its pod CIDR"),
+        Err(_) => tracing::warn!(node = node.name, "the container runtime does not take its pod CIDR"),
     }
 }
 
-async fn images(node: &Node) -> Vec<ContainerImage> {
-    let listed = node.cri.list_images(v1::ListImagesRequest::default()).await;
-    listed.map(|answer| object::images(answer.images)).unwrap_or_default()
+/// The runtime's images, if it answers.
+async fn listed(node: &Node) -> Option<Vec<ContainerImage>> {
+    let answer = timeout(LOOK, node.cri.list_images(v1::ListImagesRequest::default())).await.ok()?;
+    answer.ok().map(|answer| object::images(answer.images))
 }
 
 /// Looks at machine and runtime.
-async fn health(node: &Node) -> Health {
-    let not_ready = match node.cri.status(v1::StatusRequest { verbose: false }).await {
-        Ok(answer) => runtime_problem(&answer),
-        Err(error) => Some(format!("container runtime is down: {}", crate::cri::describe(&error))),
-    };
+async fn health(node: &Node, runtime: &mut Runtime) -> Health {
+    runtime.look(node).await;
+    let not_ready = runtime.problem(Instant::now());
     if node.simulated {
         return Health { not_ready, ..Default::default() };
     }
@@ -203,6 +246,17 @@ mod tests {
         assert!(same_conditions(&[ready("True")], &[ready("True")]));
         assert!(!same_conditions(&[ready("Unknown")], &[ready("True")]));
         assert!(!same_conditions(&[], &[ready("True")]));
+    }
+
+    #[test]
+    fn a_runtime_that_restarts_is_not_down() {
+        let (mut runtime, now) = (Runtime::default(), Instant::now());
+        assert!(runtime.problem(now).is_some(), "nobody knows yet");
+        runtime.take(&v1::StatusResponse::default(), now);
+        assert_eq!(runtime.problem(now + Duration::from_secs(30)), None);
+        assert_eq!(runtime.problem(now + Duration::from_secs(31)).as_deref(), Some("container runtime is down"));
+        runtime.take(&v1::StatusResponse::default(), now + Duration::from_secs(60));
+        assert_eq!(runtime.problem(now + Duration::from_secs(61)), None);
     }
 
     #[test]
