@@ -214,3 +214,69 @@ where
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+
+    use super::*;
+
+    /// A masked frame, as clients send them.
+    fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
+        let mask = [1, 2, 3, 4];
+        let length = u8::try_from(payload.len()).unwrap();
+        let masked = payload.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask);
+        [first, 0x80 | length].into_iter().chain(mask).chain(masked).collect()
+    }
+
+    /// A client that sends whatever it likes, some of it well formed.
+    fn sent() -> impl Strategy<Value = Vec<u8>> {
+        let garbage = proptest::collection::vec(any::<u8>(), 0..40);
+        let sound = (prop::sample::select(vec![0x82, 0x81, 0x02, 0x80, 0x88, 0x89, 0x8a]), garbage.clone());
+        let parts = prop_oneof![6 => sound.prop_map(|(first, payload)| frame(first, &payload)), 1 => garbage];
+        proptest::collection::vec(parts, 0..20).prop_map(|parts| parts.concat())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(128))]
+
+        #[test]
+        fn no_client_makes_a_connection_panic_or_hang(bytes in sent(), codec in prop::sample::select(vec![Codec::Closing, Codec::Base64])) {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let (near, mut far) = duplex(16 * 1024);
+                let (channels, inboxes) = open(near, codec, &[true, false, false, false, true], Duration::from_secs(60));
+                let client = tokio::spawn(async move {
+                    let _ = far.write_all(&bytes).await;
+                    let _ = far.shutdown().await;
+                    let _ = far.read_to_end(&mut Vec::new()).await;
+                });
+                for mut inbox in inboxes.into_iter().flatten() {
+                    tokio::spawn(async move { inbox.read_to_end(&mut Vec::new()).await });
+                }
+                channels.ended().await;
+                channels.close().await;
+                client.await.unwrap();
+            });
+        }
+    }
+
+    #[tokio::test]
+    async fn a_client_that_leaves_without_a_word_is_no_end_of_its_input() {
+        let (near, mut far) = duplex(1024);
+        let (_channels, mut inboxes) = open(near, Codec::Closing, &[true], Duration::from_secs(60));
+        far.write_all(&frame(0x82, b"\0some")).await.unwrap();
+        drop(far);
+        let (mut stdin, mut read) = (inboxes[0].take().unwrap(), Vec::new());
+        let end = stdin.read_to_end(&mut read).await.unwrap_err();
+        assert_eq!((read.as_slice(), end.kind()), (&b"some"[..], io::ErrorKind::UnexpectedEof));
+    }
+
+    #[tokio::test]
+    async fn an_idle_connection_is_closed() {
+        let (near, _far) = duplex(1024);
+        let (channels, _) = open(near, Codec::Closing, &[true], Duration::from_millis(20));
+        channels.ended().await;
+    }
+}

@@ -25,7 +25,7 @@ use tokio_tungstenite::{
 use super::{Kind, Stream, Target, translate, tunnel};
 use crate::{
     authz::{Attributes, Authorizer, Decision},
-    registry::{Call, Kubelet, Streams},
+    registry::{Call, Kubelet, Streams, core::forward},
     request::{RequestContext, RequestInfo, UserInfo, parse_query},
 };
 
@@ -210,6 +210,27 @@ async fn a_tunnels_content_is_the_kubelets_connection() {
 async fn a_kubelet_that_refuses_a_tunnel_answers_the_client() {
     let response = through(Node::Answers(unauthorized), TUNNEL, Streams::default()).await;
     assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
+}
+
+/// A client whose protocol is the kubelet's own, or that of whatever else is behind this server.
+#[tokio::test]
+async fn another_protocol_goes_through_as_it_is() {
+    let request = Request::post("/portforward")
+        .header(header::CONNECTION, "Upgrade")
+        .header(header::UPGRADE, "SPDY/3.1")
+        .header("x-stream-protocol-version", "portforward.k8s.io");
+    let mut response = ask(request.body(Body::empty()).unwrap(), |parts| async {
+        let mut call = Call { method: Method::POST, query: Vec::new(), name: "p".into(), body: None, parts, stream: None };
+        let behind = Node::Answers(echo).send("10.0.0.1", 10250, forward::request(&mut call, "/portForward/n/p").unwrap()).await;
+        forward::answer(&mut call, behind.unwrap(), &Streams::default())
+    })
+    .await;
+    assert_eq!(response.headers()[header::UPGRADE], "SPDY/3.1");
+    let mut io = TokioIo::new(hyper::upgrade::on(&mut response).await.unwrap());
+    io.write_all(b"hello").await.unwrap();
+    let mut heard = String::new();
+    io.read_to_string(&mut heard).await.unwrap();
+    assert_eq!(heard, "hello");
 }
 
 /// Allows one verb.
