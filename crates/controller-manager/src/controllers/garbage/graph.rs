@@ -52,7 +52,14 @@ pub(super) enum Work {
     /// Free its dependents, then let it go.
     Orphan(String),
     /// Tell users that an object refers to an owner in another namespace.
-    Report { dependent: Identity, owner: Identity },
+    Report(Box<Misplaced>),
+}
+
+/// An owner that is not in the namespace where its dependent's reference means it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Misplaced {
+    pub(super) dependent: Identity,
+    pub(super) owner: Identity,
 }
 
 #[derive(Debug, Default)]
@@ -243,7 +250,7 @@ impl Graph {
 fn report(dependent: &Node, owner: &str) -> Option<Work> {
     let reference = dependent.owners.iter().find(|reference| reference.uid == owner)?;
     let owner = Identity::referred(reference, &dependent.identity.namespace);
-    Some(Work::Report { dependent: dependent.identity.clone(), owner })
+    Some(Work::Report(Box::new(Misplaced { dependent: dependent.identity.clone(), owner })))
 }
 
 fn virtual_node(owner: &OwnerReference, namespace: &str) -> Node {

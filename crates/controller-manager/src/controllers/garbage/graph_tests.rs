@@ -2,7 +2,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use kube::api::ObjectMeta;
 
-use super::{FOREGROUND, Graph, Identity, ORPHAN, Work};
+use super::{FOREGROUND, Graph, Identity, Misplaced, ORPHAN, Work};
 
 fn identity(uid: &str) -> Identity {
     Identity { uid: uid.into(), name: uid.into(), ..Identity::default() }
@@ -84,7 +84,7 @@ fn orphaning_is_asked_for_once_and_goes_before_the_foreground() {
 
 #[test]
 fn an_owner_in_another_namespace_is_reported_whoever_is_seen_first() {
-    let report = Work::Report { dependent: within("child", "a"), owner: within("owner", "a") };
+    let report = Work::Report(Box::new(Misplaced { dependent: within("child", "a"), owner: within("owner", "a") }));
     let mut graph = Graph::default();
     graph.observe(within("owner", "b"), &ObjectMeta::default());
     assert_eq!(graph.observe(within("child", "a"), &owned_by("owner")), [report.clone(), delete("child")]);

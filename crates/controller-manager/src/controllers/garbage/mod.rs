@@ -19,7 +19,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use parking_lot::Mutex;
 
 use collect::Looked;
-use graph::{Graph, Work};
+use graph::{Graph, Misplaced, Work};
 use identity::Identity;
 use monitors::Monitors;
 
@@ -93,7 +93,8 @@ impl Collector {
             match work {
                 Work::Delete(uid) => self.delete.add(uid),
                 Work::Orphan(uid) => self.orphan.add(uid),
-                Work::Report { dependent, owner } => {
+                Work::Report(misplaced) => {
+                    let Misplaced { dependent, owner } = *misplaced;
                     let text = format!("ownerRef {owner} does not exist in namespace {:?}", owner.namespace);
                     self.context.recorder.warning(&about(dependent), "OwnerRefInvalidNamespace", text);
                 }
