@@ -8,7 +8,16 @@ use tests::{Cluster, run};
 
 /// Groups, and how many of their cases must match: what was reached is not lost again. One less than
 /// was reached, since a single case may miss its deadline on a loaded machine.
-const GROUPS: [(&str, usize); 5] = [("discovery", 14), ("concurrency", 12), ("patch", 26), ("list-watch", 30), ("table", 27)];
+const GROUPS: [(&str, usize); 8] = [
+    ("discovery", 14),
+    ("concurrency", 12),
+    ("patch", 26),
+    ("list-watch", 30),
+    ("table", 27),
+    ("deletion", 14),
+    ("services", 9),
+    ("subresources", 13),
+];
 
 fn shared() -> Option<PathBuf> {
     let shared = Path::new(env!("CARGO_MANIFEST_DIR")).parent()?.parent()?.join("shared");
