@@ -5,7 +5,6 @@
 mod api;
 
 use std::{
-    net::Ipv4Addr,
     process::Command,
     time::{Duration, Instant},
 };
@@ -105,6 +104,12 @@ fn routes(protocol: &str) -> Vec<String> {
     shown.as_array().unwrap().iter().map(|route| route["dst"].as_str().unwrap().to_owned()).collect()
 }
 
+/// Packets that the masquerading rule has seen.
+fn masqueraded() -> u64 {
+    let rules = must("iptables -t nat -nvxL QUARTERDECK-POSTROUTING | grep MASQUERADE");
+    rules.split_whitespace().next().unwrap().parse().unwrap()
+}
+
 async fn becomes<T: PartialEq + std::fmt::Debug>(expected: T, look: impl Fn() -> T) {
     let began = Instant::now();
     loop {
@@ -121,9 +126,28 @@ fn node(number: u8) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Node",
         "metadata": {"name": format!("node-{number}"), "uid": format!("{number}")},
-        "spec": {"podCIDR": format!("10.244.{number}.0/24"), "podCIDRs": [format!("10.244.{number}.0/24")]},
-        "status": {"addresses": [{"type": "InternalIP", "address": Ipv4Addr::new(192, 0, 2, number).to_string()}]},
+        "spec": {
+            "podCIDR": format!("10.244.{number}.0/24"),
+            "podCIDRs": [format!("10.244.{number}.0/24"), format!("fd00:244:0:{number}::/64")],
+        },
+        "status": {"addresses": [
+            {"type": "InternalIP", "address": format!("192.0.2.{number}")},
+            {"type": "InternalIP", "address": format!("2001:db8::{number}")},
+        ]},
     })
+}
+
+/// node-routes on node-1.
+fn start(api: &Api, cluster_cidr: &str) -> (Shutdown, tokio::task::JoinHandle<anyhow::Result<()>>) {
+    component::install_crypto_provider();
+    let config = Config {
+        kubeconfig: Some(api.kubeconfig()),
+        node: "node-1".into(),
+        cluster_cidrs: vec![cluster_cidr.parse().unwrap()],
+        healthz: Some("127.0.0.1:10256".parse().unwrap()),
+    };
+    let shutdown = Shutdown::new();
+    (shutdown.clone(), tokio::spawn(node_routes::run(config, shutdown)))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -135,15 +159,7 @@ async fn pods_keep_their_addresses_between_nodes_and_take_the_nodes_outside() {
     let _echo = Echo::start();
     must("ip route add 10.244.7.0/24 via 192.0.2.2 proto 113 && ip route add 10.244.9.0/24 via 192.0.2.2 proto static");
     let api = Api::start(vec![node(1), node(2)]).await;
-    let config = Config {
-        kubeconfig: Some(api.kubeconfig()),
-        node: "node-1".into(),
-        cluster_cidrs: vec!["10.244.0.0/16".parse().unwrap()],
-        healthz: Some("127.0.0.1:10256".parse().unwrap()),
-    };
-    component::install_crypto_provider();
-    let shutdown = Shutdown::new();
-    let run = tokio::spawn(node_routes::run(config, shutdown.clone()));
+    let (shutdown, run) = start(&api, "10.244.0.0/16");
 
     becomes(Ok("10.244.1.2".to_owned()), || seen_at("10.244.2.2")).await;
     becomes(Ok("192.0.2.1".to_owned()), || seen_at("198.51.100.1")).await;
@@ -152,10 +168,13 @@ async fn pods_keep_their_addresses_between_nodes_and_take_the_nodes_outside() {
 
     api.add(node(3));
     becomes(vec!["10.244.2.0/24".to_owned(), "10.244.3.0/24".to_owned()], || routes("113")).await;
-    // A change of any node has the kernel read again.
-    must("ip route del 10.244.2.0/24 && iptables -t nat -F && iptables -F");
     api.remove("node-3");
     becomes(vec!["10.244.2.0/24".to_owned()], || routes("113")).await;
+    assert!(masqueraded() > 0, "rules that are right were written anew");
+
+    // A change of any node has the kernel read again.
+    must("ip route del 10.244.2.0/24 && iptables -t nat -F && iptables -F");
+    api.add(node(3));
     becomes(Ok("10.244.1.2".to_owned()), || seen_at("10.244.2.2")).await;
     becomes(Ok("192.0.2.1".to_owned()), || seen_at("198.51.100.1")).await;
     assert_eq!(routes("static"), ["10.244.9.0/24"], "others' routes stay");
@@ -163,4 +182,28 @@ async fn pods_keep_their_addresses_between_nodes_and_take_the_nodes_outside() {
     shutdown.cancel();
     run.await.unwrap().unwrap();
     assert_eq!(seen_at("10.244.2.2").as_deref(), Ok("10.244.1.2"), "pods go on talking");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_other_family_has_routes_and_rules_of_its_own() {
+    if !inside("the_other_family_has_routes_and_rules_of_its_own") {
+        return;
+    }
+    must("ip link set lo up && ip link add eth0 type veth peer name peer && ip link set eth0 up && ip link set peer up");
+    if let Err(why) = shell("ip -6 addr add 2001:db8::1/64 dev eth0 nodad && ip6tables -t nat -S") {
+        eprintln!("skipped: no IPv6 here ({why})");
+        return;
+    }
+    let api = Api::start(vec![node(1), node(2)]).await;
+    let (shutdown, run) = start(&api, "fd00:244::/48");
+    becomes(Ok("ok".to_owned()), || page("", "127.0.0.1", 10256, "/readyz")).await;
+    assert!(must("ip -6 route show proto 113").starts_with("fd00:244:0:2::/64 via 2001:db8::2 "));
+    assert_eq!(must("cat /proc/sys/net/ipv6/conf/all/forwarding"), "1");
+    let rules = must("ip6tables-save");
+    for rule in ["-A QUARTERDECK-FORWARD -s fd00:244::/48 -j ACCEPT", "-A QUARTERDECK-POSTROUTING -s fd00:244:0:1::/64 -j MASQUERADE"] {
+        assert!(rules.contains(rule), "{rule} is not in {rules}");
+    }
+    assert!(routes("113").is_empty(), "a cluster without IPv4 gets no IPv4 routes");
+    shutdown.cancel();
+    run.await.unwrap().unwrap();
 }
