@@ -46,7 +46,7 @@ fn three_replicas_are_available_within_thirty_seconds_and_survive_the_kubelet() 
     if !possible() {
         return;
     }
-    let cluster = Cluster::up(&["--runtime", "containerd", "--restart"]);
+    let mut cluster = Cluster::up(&["--runtime", "containerd", "--restart"]);
     cluster.wait_for_nodes();
     cluster.apply(EXAMPLE);
     within(Duration::from_secs(30), "3/3 available", || {
@@ -57,12 +57,38 @@ fn three_replicas_are_available_within_thirty_seconds_and_survive_the_kubelet() 
     assert_eq!(slices["items"][0]["endpoints"].as_array().unwrap().len(), 3);
     let logs = cluster.kubectl(&["logs", "deployment/storefront-api"]).ok();
     assert!(logs.contains("listening on"), "{logs}");
+    pods_have_addresses_of_their_nodes_range(&cluster);
     restarting_the_kubelet_restarts_no_container(&cluster);
     cluster.kubectl(&["delete", "deployment", "storefront-api", "--timeout=60s"]).ok();
     within(Duration::from_secs(60), "pods are gone", || {
         let pods = cluster.get(&["pods", "-l", "app=storefront-api"]).unwrap();
         if pods["items"].as_array().unwrap().is_empty() { Ok(()) } else { Err(pods.to_string()) }
     });
+    let bridge = bridge(&cluster);
+    assert!(interface_exists(&bridge), "{bridge}");
+    cluster.stop();
+    assert!(!interface_exists(&bridge), "the end of the cluster leaves {bridge} behind");
+}
+
+/// The bridge of node-1's pods.
+fn bridge(cluster: &Cluster) -> String {
+    let config = cluster.directory().join("containerd-node-1/cni-template.conflist");
+    let config: serde_json::Value = serde_json::from_slice(&std::fs::read(config).unwrap()).unwrap();
+    config["plugins"][0]["bridge"].as_str().unwrap().to_owned()
+}
+
+fn interface_exists(name: &str) -> bool {
+    std::path::Path::new("/sys/class/net").join(name).exists()
+}
+
+fn pods_have_addresses_of_their_nodes_range(cluster: &Cluster) {
+    let node = cluster.get(&["node", "node-1"]).unwrap();
+    let range = node["spec"]["podCIDR"].as_str().unwrap().strip_suffix("0/24").unwrap().to_owned();
+    let pods = cluster.get(&["pods", "-l", "app=storefront-api"]).unwrap();
+    for pod in pods["items"].as_array().unwrap() {
+        let address = pod["status"]["podIP"].as_str().unwrap();
+        assert!(address.starts_with(&range), "{address} is not in {range}0/24");
+    }
 }
 
 fn restarting_the_kubelet_restarts_no_container(cluster: &Cluster) {

@@ -40,8 +40,8 @@ pub(crate) struct Node {
     pub(crate) kubeconfig: String,
     pub(crate) port: u16,
     pub(crate) healthz_port: u16,
-    /// Addresses of its pods under containerd.
-    pub(crate) pod_cidr: String,
+    /// Addresses of its pods under containerd when no controller manager gives them out.
+    pub(crate) pod_range: String,
     /// Network bridge of its pods under containerd.
     pub(crate) bridge: String,
 }
@@ -76,6 +76,8 @@ pub(crate) struct Cluster {
     pub(crate) parts: Vec<Part>,
     pub(crate) members: Vec<StoreMember>,
     pub(crate) nodes: Vec<Node>,
+    /// Addresses of all pods under containerd.
+    pub(crate) pod_range: String,
     pub(crate) ports: PartPorts,
     programs: PathBuf,
     /// Keeps other clusters off the ports above.
@@ -98,7 +100,8 @@ impl Cluster {
         if nodes.is_empty() {
             parts.retain(|part| *part != Part::Kubelet);
         }
-        let cluster = Self { layout, runtime, parts, members, nodes, ports, programs: programs()?, _ports: free.release() };
+        let pod_range = format!("10.{}.0.0/16", second_byte(&layout));
+        let cluster = Self { layout, runtime, parts, members, nodes, pod_range, ports, programs: programs()?, _ports: free.release() };
         match cluster.parts.iter().find(|part| !cluster.program(**part).is_file()) {
             Some(missing) => bail!("{} is missing: build it with `make build`", cluster.program(*missing).display()),
             None => Ok(cluster),
@@ -142,13 +145,22 @@ fn node(free: &mut Ports, layout: &Layout, number: usize, count: usize, runtime:
     let usual = |port: u16| if number == 1 { port } else { 0 };
     let (port, healthz_port) =
         if runtime == Runtime::Hollow && number > 1 { (0, 0) } else { (free.take(usual(10250))?, free.take(usual(10248))?) };
-    // Clusters side by side must not share bridges or addresses.
+    let number = number % 256;
+    let pod_range = format!("10.{}.{number}.0/24", second_byte(layout));
+    let bridge = format!("qd{:07x}.{number}", number_of(layout) & 0xfff_ffff);
+    Ok(Node { name, kubeconfig, port, healthz_port, pod_range, bridge })
+}
+
+/// Of the addresses of a cluster's pods.
+fn second_byte(layout: &Layout) -> u64 {
+    128 + number_of(layout) % 96
+}
+
+/// Tells a cluster from others on the machine: those side by side must not share bridges or addresses.
+fn number_of(layout: &Layout) -> u64 {
     let mut hasher = DefaultHasher::new();
     layout.root().hash(&mut hasher);
-    let cluster = hasher.finish();
-    let pod_cidr = format!("10.{}.{}.0/24", 128 + cluster % 96, number % 256);
-    let bridge = format!("qd{:07x}.{}", cluster & 0xfff_ffff, number % 256);
-    Ok(Node { name, kubeconfig, port, healthz_port, pod_cidr, bridge })
+    hasher.finish()
 }
 
 fn programs() -> anyhow::Result<PathBuf> {

@@ -10,7 +10,7 @@ use tokio::process::Command;
 use crate::cli::Runtime;
 use crate::cluster::{Cluster, Node};
 use crate::layout::Layout;
-use crate::parts::Launch;
+use crate::parts::{Launch, Part};
 
 /// What an operator applies by hand, carried along so that the binary works alone.
 const FILES: [(&str, &str); 6] = [
@@ -78,6 +78,23 @@ fn script(layout: &Layout, name: &str) -> PathBuf {
     layout.root().join("deploy").join(name)
 }
 
+/// Takes away the networks of the cluster's pods. Bridge and configuration outlive containerd, and the node may have another
+/// range the next time.
+pub(crate) async fn remove_networks(cluster: &Cluster) {
+    for node in &cluster.nodes {
+        let _ = std::fs::remove_dir_all(node.containerd(&cluster.layout).join("cni"));
+        let bridge = &node.bridge;
+        if !Path::new("/sys/class/net").join(bridge).exists() {
+            continue;
+        }
+        let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+        let removal = Command::new("ip").args(["link", "delete", bridge]).env("PATH", path).kill_on_drop(true).status();
+        if !matches!(tokio::time::timeout(Duration::from_secs(10), removal).await, Ok(Ok(status)) if status.success()) {
+            eprintln!("the network bridge {bridge} is left behind: ip link delete {bridge}");
+        }
+    }
+}
+
 /// The containerd of every node.
 pub(crate) fn launches(cluster: &Cluster) -> Vec<Launch> {
     cluster.nodes.iter().map(|node| launch(cluster, node)).collect()
@@ -85,10 +102,15 @@ pub(crate) fn launches(cluster: &Cluster) -> Vec<Launch> {
 
 fn launch(cluster: &Cluster, node: &Node) -> Launch {
     let directory = node.containerd(&cluster.layout);
+    let mut args = vec![directory.display().to_string(), node.bridge.clone()];
+    if !cluster.parts.contains(&Part::ControllerManager) {
+        // Nobody would give the node a range.
+        args.push(node.pod_range.clone());
+    }
     Launch {
         instance: format!("containerd-{}", node.name),
         program: script(&cluster.layout, "containerd/start"),
-        args: vec![directory.display().to_string(), node.pod_cidr.clone(), node.bridge.clone()],
+        args,
         listens: node.socket(&cluster.layout).display().to_string(),
     }
 }

@@ -141,7 +141,7 @@ const SERVICE_RANGE: &str = "10.96.0.0/16";
 fn controller_manager(cluster: &Cluster) -> Launch {
     let pki = |name: &str| cluster.layout.pki(name).display().to_string();
     let port = cluster.ports.controller_manager;
-    let args = vec![
+    let mut args = vec![
         flag("kubeconfig", cluster.layout.kubeconfig("controller-manager").display()),
         flag("bind-address", LOOPBACK),
         flag("secure-port", port),
@@ -151,6 +151,10 @@ fn controller_manager(cluster: &Cluster) -> Launch {
         flag("root-ca-file", pki("ca.crt")),
         flag("service-cluster-ip-range", SERVICE_RANGE),
     ];
+    if cluster.runtime == Runtime::Containerd {
+        args.push(flag("allocate-node-cidrs", true));
+        args.push(flag("cluster-cidr", &cluster.pod_range));
+    }
     launch(cluster, Part::ControllerManager, "controller-manager", format!("https://{LOOPBACK}:{port}"), args)
 }
 

@@ -118,6 +118,7 @@ impl Up {
     async fn start_spokes(&mut self) -> anyhow::Result<()> {
         if self.cluster.parts.contains(&Part::Kubelet) && self.cluster.runtime == Runtime::Containerd {
             containerd::write_files(&self.cluster.layout)?;
+            containerd::remove_networks(&self.cluster).await;
             for launch in containerd::launches(&self.cluster) {
                 self.supervisor.start(launch)?;
             }
@@ -176,6 +177,9 @@ impl Up {
     async fn stop(self) {
         self.say("stopping");
         self.supervisor.stop().await;
+        if self.cluster.runtime == Runtime::Containerd {
+            containerd::remove_networks(&self.cluster).await;
+        }
         let _ = std::fs::remove_file(self.cluster.layout.state());
     }
 
