@@ -119,11 +119,9 @@ impl Controller {
         };
         let nodes: Api<Node> = Api::all(self.context.client.clone());
         let cidrs: Vec<String> = nets.iter().map(IpNet::to_string).collect();
-        // A node that got its ranges meanwhile is at another version.
-        let patch = Patch::Strategic(json!({
-            "metadata": {"resourceVersion": node.metadata.resource_version},
-            "spec": {"podCIDR": cidrs[0], "podCIDRs": cidrs},
-        }));
+        // A node that got other ranges meanwhile keeps them: the API server lets nobody change them. Its version is no matter; a
+        // node that starts is written often.
+        let patch = Patch::Strategic(json!({"spec": {"podCIDR": cidrs[0], "podCIDRs": cidrs}}));
         let written = nodes.patch(&key.name, &PatchParams::default(), &patch).await;
         if let Err(kube::Error::Api(_)) = &written {
             // Refused for certain; after any other failure the range may be in use.
@@ -132,9 +130,6 @@ impl Controller {
                 range.release(net);
             }
         }
-        match written {
-            Err(error) if retry::is_conflict(&error) => Ok(Outcome::Retry),
-            result => Ok(retry::optional(result).map(|_| Outcome::Done)?),
-        }
+        Ok(retry::optional(written).map(|_| Outcome::Done)?)
     }
 }
