@@ -98,6 +98,9 @@ pub(crate) struct StatusFlags {
     /// Number of nodes that cluster shall have.
     #[arg(long, default_value_t = 1, requires = "kubeconfig")]
     pub(crate) nodes: usize,
+    /// Only count nodes that have reported after this time (RFC 3339): not what they said before they were started.
+    #[arg(long, requires = "kubeconfig")]
+    pub(crate) since: Option<jiff::Timestamp>,
 }
 
 #[derive(Clone, Debug, Args)]

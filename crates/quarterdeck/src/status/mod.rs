@@ -7,6 +7,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -19,6 +21,8 @@ use crate::state::{Instance, State};
 
 /// A question to the API server may take so long.
 const ASK_TIMEOUT: Duration = Duration::from_secs(5);
+/// Namespace of the Leases by which kubelets show that they live.
+const NODE_LEASES: &str = "kube-node-lease";
 /// Between two looks while waiting.
 const INTERVAL: Duration = Duration::from_millis(200);
 
@@ -58,13 +62,13 @@ pub(crate) async fn run(flags: &StatusFlags) -> anyhow::Result<ExitCode> {
         None => Target::Processes(layout.clone()),
     };
     if let Some(seconds) = flags.wait {
-        wait_for_nodes(&target, Duration::from_secs(seconds)).await?;
+        wait_for_nodes(&target, flags.since, Duration::from_secs(seconds)).await?;
     }
     match target {
         Target::Processes(layout) => show_processes(&layout).await,
         Target::Any(..) if flags.wait.is_some() => Ok(ExitCode::SUCCESS),
         Target::Any(kubeconfig, nodes) => {
-            let answer = ask(&kubeconfig, nodes).await;
+            let answer = ask(&kubeconfig, nodes, flags.since).await;
             println!("{}", word(&answer));
             Ok(if answer.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
@@ -79,7 +83,7 @@ async fn show_processes(layout: &Layout) -> anyhow::Result<ExitCode> {
     println!("{:<22} {:<8} {:>8} {:>9}  LISTENS", "PART", "STATE", "RSS", "RESTARTS");
     state.instances.iter().for_each(print_instance);
     let alive = state.instances.iter().all(|instance| resident_mib(instance.pid).is_some());
-    let answer = ask(&layout.admin_kubeconfig(), state.nodes).await;
+    let answer = ask(&layout.admin_kubeconfig(), state.nodes, None).await;
     println!("\n{}: {}", state.server, word(&answer));
     Ok(if alive && answer.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -99,12 +103,15 @@ fn resident_mib(pid: u32) -> Option<f64> {
 }
 
 /// The API server's word and its nodes'.
-async fn ask(kubeconfig: &Path, expected: usize) -> anyhow::Result<Nodes> {
+async fn ask(kubeconfig: &Path, expected: usize, since: Option<Timestamp>) -> anyhow::Result<Nodes> {
     let client = client(kubeconfig).await?;
     readyz(&client).await?;
-    let nodes: Api<Node> = Api::all(client);
-    let nodes = tokio::time::timeout(ASK_TIMEOUT, nodes.list(&ListParams::default())).await.context("list nodes")??;
-    Ok(Nodes::of(&nodes.items, expected))
+    let nodes: Api<Node> = Api::all(client.clone());
+    let leases: Api<Lease> = Api::namespaced(client, NODE_LEASES);
+    let all = ListParams::default();
+    let (nodes, leases) =
+        tokio::time::timeout(ASK_TIMEOUT, async { tokio::join!(nodes.list(&all), leases.list(&all)) }).await.context("list nodes")?;
+    Ok(Nodes::of(&nodes?.items, &leases?.items, since, expected))
 }
 
 fn word(answer: &anyhow::Result<Nodes>) -> String {
@@ -112,11 +119,11 @@ fn word(answer: &anyhow::Result<Nodes>) -> String {
 }
 
 /// Waits until all nodes are Ready, telling whenever something has changed.
-async fn wait_for_nodes(target: &Target, limit: Duration) -> anyhow::Result<()> {
+async fn wait_for_nodes(target: &Target, since: Option<Timestamp>, limit: Duration) -> anyhow::Result<()> {
     let began = Instant::now();
     let mut last = String::new();
     while began.elapsed() < limit {
-        let answer = ask(&target.kubeconfig()?, target.nodes()?).await;
+        let answer = ask(&target.kubeconfig()?, target.nodes()?, since).await;
         let now = word(&answer);
         if now != last {
             println!("[{:6.2} s] {now}", began.elapsed().as_secs_f64());
@@ -146,6 +153,28 @@ async fn client(kubeconfig: &Path) -> anyhow::Result<Client> {
 /// `Ok` when `/readyz` is.
 pub(crate) async fn readyz(client: &Client) -> anyhow::Result<()> {
     let request = http::Request::get("/readyz").body(Vec::new())?;
-    tokio::time::timeout(ASK_TIMEOUT, client.request_text(request)).await.context("ask /readyz")??;
-    Ok(())
+    match tokio::time::timeout(ASK_TIMEOUT, client.request_text(request)).await.context("ask /readyz")? {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) => bail!("{}", failed_checks(&status.message)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Of the answer to `/readyz`, what is still waited for; all of it when it is something else.
+fn failed_checks(answer: &str) -> String {
+    let failed = |line: &str| line.strip_prefix("[-]").and_then(|rest| rest.split_whitespace().next()).map(str::to_owned);
+    let failed: Vec<_> = answer.lines().filter_map(failed).collect();
+    if failed.is_empty() { answer.trim().to_owned() } else { format!("waiting for {}", failed.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_is_not_ready_names_what_it_waits_for() {
+        let answer = "[+]ping ok\n[-]etcd failed: reason withheld\n[-]poststarthook/rbac/bootstrap-roles failed: reason withheld\nreadyz check failed";
+        assert_eq!(failed_checks(answer), "waiting for etcd, poststarthook/rbac/bootstrap-roles");
+        assert_eq!(failed_checks("no route\n"), "no route");
+    }
 }
