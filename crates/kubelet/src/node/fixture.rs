@@ -59,11 +59,12 @@ fn settings() -> Settings {
 
 /// The `index`-th node, where nothing runs.
 pub(crate) fn hollow_node(index: u32, client: &Client) -> Arc<Node> {
-    node(&format!("node-{index}"), Arc::new(Hollow::new(index, Timestamp::now)), client)
+    let nowhere = paths::Paths::new("/nonexistent", "/nonexistent");
+    node(&format!("node-{index}"), Arc::new(Hollow::new(index, Timestamp::now)), nowhere, client)
 }
 
 /// A node with this runtime, whose pods have no volumes, environments or probes.
-pub(crate) fn node(name: &str, cri: Arc<dyn Cri>, client: &Client) -> Arc<Node> {
+pub(crate) fn node(name: &str, cri: Arc<dyn Cri>, paths: paths::Paths, client: &Client) -> Arc<Node> {
     let node = Arc::new(Node {
         name: name.to_owned(),
         client: client.clone(),
@@ -71,7 +72,7 @@ pub(crate) fn node(name: &str, cri: Arc<dyn Cri>, client: &Client) -> Arc<Node> 
         runtime: "hollow".into(),
         runtime_version: "0".into(),
         simulated: true,
-        paths: paths::Paths::new("/nonexistent", "/nonexistent"),
+        paths,
         host_ips: vec!["192.0.2.1".into()],
         capacity: capacity::Capacity::hollow(),
         settings: Arc::new(settings()),

@@ -9,6 +9,7 @@ use super::{
     instructions::instructions,
     new_id, shim,
     store::{Container, Sandbox},
+    streams,
 };
 use crate::{
     cri::{Cri, CriResult, v1},
@@ -148,23 +149,31 @@ impl Cri for Process {
     }
 
     async fn exec_sync(&self, request: v1::ExecSyncRequest) -> CriResult<v1::ExecSyncResponse> {
-        let container = self.container(&request.container_id)?;
-        if !container.is_running() {
-            return Err(tonic::Status::failed_precondition(format!("container {:?} is not running", request.container_id)));
+        let container = self.running(&request.container_id)?;
+        exec::run(&container.instructions, &request).await
+    }
+
+    async fn exec(&self, request: v1::ExecRequest) -> CriResult<v1::ExecResponse> {
+        streams::check(&request.container_id, request.tty, [request.stdin, request.stdout, request.stderr])?;
+        self.running(&request.container_id)?;
+        Ok(v1::ExecResponse { url: self.door.url(streams::Prepared::Exec(request)).await? })
+    }
+
+    async fn attach(&self, request: v1::AttachRequest) -> CriResult<v1::AttachResponse> {
+        streams::check(&request.container_id, request.tty, [request.stdin, request.stdout, request.stderr])?;
+        self.running(&request.container_id)?;
+        Ok(v1::AttachResponse { url: self.door.url(streams::Prepared::Attach(request)).await? })
+    }
+
+    async fn port_forward(&self, request: v1::PortForwardRequest) -> CriResult<v1::PortForwardResponse> {
+        let id = &request.pod_sandbox_id;
+        let ready = v1::PodSandboxState::SandboxReady as i32;
+        match self.state.lock().sandboxes.get(id) {
+            None => return Err(not_found("sandbox", id)),
+            Some(sandbox) if sandbox.status.state != ready => return Err(tonic::Status::unknown("sandbox container is not running")),
+            Some(_) => {}
         }
-        exec::run(&container.instructions, request).await
-    }
-
-    async fn exec(&self, _: v1::ExecRequest) -> CriResult<v1::ExecResponse> {
-        Err(tonic::Status::unimplemented("the process runtime does not serve streams yet"))
-    }
-
-    async fn attach(&self, _: v1::AttachRequest) -> CriResult<v1::AttachResponse> {
-        Err(tonic::Status::unimplemented("the process runtime does not serve streams yet"))
-    }
-
-    async fn port_forward(&self, _: v1::PortForwardRequest) -> CriResult<v1::PortForwardResponse> {
-        Err(tonic::Status::unimplemented("the process runtime does not serve streams yet"))
+        Ok(v1::PortForwardResponse { url: self.door.url(streams::Prepared::PortForward(request)).await? })
     }
 
     async fn update_runtime_config(&self, _: v1::UpdateRuntimeConfigRequest) -> CriResult<v1::UpdateRuntimeConfigResponse> {

@@ -4,28 +4,22 @@ use std::{process::Stdio, time::Duration};
 
 use tokio::{io::AsyncReadExt, process::Command};
 
-use super::shim::Instructions;
+use super::{command, shim::Instructions};
 use crate::cri::{CriResult, v1};
 
 /// Output beyond this is dropped, as CRI asks.
 const MOST_OUTPUT: u64 = 16 << 20;
 
 /// Runs the request's command to its end or its timeout.
-pub(super) async fn run(container: &Instructions, request: v1::ExecSyncRequest) -> CriResult<v1::ExecSyncResponse> {
+pub(super) async fn run(container: &Instructions, request: &v1::ExecSyncRequest) -> CriResult<v1::ExecSyncResponse> {
     let limit = Duration::from_secs(if request.timeout > 0 { request.timeout.unsigned_abs() } else { 600 });
-    let Some((program, args)) = request.cmd.split_first() else {
-        return Err(tonic::Status::invalid_argument("the command is empty"));
+    let why = |error| {
+        let why = command::start_error(&request.cmd, &container.directory, &error);
+        tonic::Status::unknown(format!("failed to exec in container: {why}"))
     };
-    let mut command = Command::new(super::shim::find(program, &container.env));
-    command.args(args).env_clear().envs(&container.env).current_dir(&container.directory);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).kill_on_drop(true);
-    if let Some(user) = container.user {
-        command.uid(user);
-    }
-    if let Some(group) = container.group {
-        command.gid(group);
-    }
-    let mut child = command.spawn().map_err(|e| tonic::Status::unknown(format!("failed to exec in container: exec: {program:?}: {e}")))?;
+    let mut command = Command::from(command::command(container, &request.cmd).map_err(why)?);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    let mut child = command.spawn().map_err(why)?;
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let finished = async {
         let (stdout, stderr) = tokio::join!(read(stdout), read(stderr));

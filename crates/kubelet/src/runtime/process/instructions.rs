@@ -45,6 +45,10 @@ pub(super) fn instructions(directory: &Path, config: &v1::ContainerConfig, log: 
     env.insert("QUARTERDECK_ROOT".into(), root.to_string_lossy().into_owned());
     let path = || "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned();
     env.entry("PATH".into()).or_insert_with(path);
+    if config.tty {
+        // As containerd does: without it programs take the terminal for one that can do nothing.
+        env.entry("TERM".into()).or_insert_with(|| "xterm".into());
+    }
     Ok(Instructions {
         argv: argv(config)?,
         env,
@@ -52,5 +56,8 @@ pub(super) fn instructions(directory: &Path, config: &v1::ContainerConfig, log: 
         log,
         user: id(context.and_then(|c| c.run_as_user.as_ref())),
         group: id(context.and_then(|c| c.run_as_group.as_ref())),
+        stdin: config.stdin,
+        stdin_once: config.stdin_once,
+        tty: config.tty,
     })
 }

@@ -1,16 +1,19 @@
 //! A CRI runtime for machines without root or containerd: a container is a plain process of this machine.
 //!
-//! What there is: environment, working directory, user (when root), process group, log files, exec, exit codes, survival of
-//! a kubelet restart. What there is not: images (the command must be given), namespaces, cgroups, mounts. A container's
+//! What there is: environment, working directory, user (when root), process group, log files, exec, attach, port-forward,
+//! terminals, exit codes, survival of a kubelet restart. What there is not: images (the command must be given), namespaces, cgroups, mounts. A container's
 //! volumes appear as links below its working directory, which `QUARTERDECK_ROOT` names; each sandbox has a loopback address
 //! of its own, so that replicas that bind to `status.podIP` do not clash.
 
+mod command;
 mod cri;
 mod exec;
+mod frames;
 mod instructions;
 mod pid;
 pub(crate) mod shim;
 mod store;
+mod streams;
 
 use std::{collections::BTreeMap, ffi::OsString, net::Ipv4Addr, path::Path, sync::Arc, time::Duration};
 
@@ -18,11 +21,13 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 
 use super::not_found;
-use crate::cri::CriResult;
+use crate::cri::{CriResult, v1};
 use store::{Container, Sandbox, Store};
 
 /// How often a stop looks whether the processes are gone.
 const POLL: Duration = Duration::from_millis(20);
+/// How often a command beside a container looks whether that still runs.
+const WATCH: Duration = Duration::from_millis(500);
 
 #[derive(Default)]
 struct State {
@@ -36,6 +41,7 @@ pub(crate) struct Process {
     state: Mutex<State>,
     shim: Vec<OsString>,
     clock: fn() -> Timestamp,
+    door: streams::Door,
 }
 
 impl Process {
@@ -45,7 +51,7 @@ impl Process {
         let store = Store::open(root)?;
         let (sandboxes, containers) = store.load()?;
         let state = Mutex::new(State { sandboxes, containers });
-        Ok(Arc::new(Self { store, state, shim, clock }))
+        Ok(Arc::new_cyclic(|this| Self { store, state, shim, clock, door: streams::Door::new(this.clone()) }))
     }
 
     fn now(&self) -> i64 {
@@ -69,6 +75,16 @@ impl Process {
             self.store.refresh(id, container, self.now());
         }
         Ok(container.clone())
+    }
+
+    /// A container whose process runs.
+    fn running(&self, id: &str) -> CriResult<Container> {
+        let container = self.container(id)?;
+        if container.is_running() {
+            return Ok(container);
+        }
+        let state = v1::ContainerState::try_from(container.status.state).unwrap_or(v1::ContainerState::ContainerUnknown);
+        Err(tonic::Status::failed_precondition(format!("container is in {} state", state.as_str_name())))
     }
 
     /// SIGTERM, SIGKILL after `grace`, and the wait until the exit is recorded.
@@ -98,6 +114,13 @@ impl Process {
                 return false;
             }
             tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// Comes back when the container's process has ended.
+    async fn ended(&self, id: &str) {
+        while self.running(id).is_ok() {
+            tokio::time::sleep(WATCH).await;
         }
     }
 
@@ -132,4 +155,4 @@ fn new_id() -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -11,39 +11,56 @@ fn acts_as_shim() {
     }
 }
 
-fn open(root: &Path) -> Arc<Process> {
+/// The runtime whose files are under `root`.
+pub(crate) fn open(root: &Path) -> Arc<Process> {
     let binary: OsString = std::env::current_exe().unwrap().into();
     let args = ["--exact", "runtime::process::tests::acts_as_shim", "--nocapture"].map(OsString::from);
     Process::open(root, std::iter::once(binary).chain(args).collect(), Timestamp::now).unwrap()
 }
 
-async fn sandbox(runtime: &Process, root: &Path) -> String {
+pub(super) async fn sandbox(runtime: &Process, root: &Path) -> String {
     let config = v1::PodSandboxConfig { log_directory: root.join("logs").to_string_lossy().into_owned(), ..Default::default() };
     runtime.run_pod_sandbox(v1::RunPodSandboxRequest { config: Some(config), ..Default::default() }).await.unwrap().pod_sandbox_id
 }
 
 async fn create(runtime: &Process, sandbox: &str, script: &str) -> String {
+    create_with(runtime, sandbox, script, v1::ContainerConfig::default()).await
+}
+
+/// A container that runs `script`, for the rest as `config` says.
+pub(super) async fn create_with(runtime: &Process, sandbox: &str, script: &str, config: v1::ContainerConfig) -> String {
     let config = v1::ContainerConfig {
         command: vec!["/bin/sh".into(), "-c".into(), script.into()],
         envs: vec![v1::KeyValue { key: "GREETING".into(), value: "hello".into() }],
         log_path: "0.log".into(),
-        ..Default::default()
+        ..config
     };
     let request = v1::CreateContainerRequest { pod_sandbox_id: sandbox.into(), config: Some(config), sandbox_config: None };
     runtime.create_container(request).await.unwrap().container_id
 }
 
-async fn start(runtime: &Process, id: &str) {
+pub(super) async fn start(runtime: &Process, id: &str) {
     runtime.start_container(v1::StartContainerRequest { container_id: id.into() }).await.unwrap();
 }
 
-async fn status(runtime: &Process, id: &str) -> v1::ContainerStatus {
+pub(super) async fn status(runtime: &Process, id: &str) -> v1::ContainerStatus {
     let request = v1::ContainerStatusRequest { container_id: id.into(), verbose: false };
     runtime.container_status(request).await.unwrap().status.unwrap()
 }
 
-const EXITED: i32 = v1::ContainerState::ContainerExited as i32;
-const RUNNING: i32 = v1::ContainerState::ContainerRunning as i32;
+/// Waits until the container's log says `text`: a signal must not come before the script has set its trap.
+async fn logs(runtime: &Process, id: &str, text: &str) {
+    let path = status(runtime, id).await.log_path;
+    let said = async {
+        while !crate::logs::read::last_words(path.as_ref(), 10, 1000).await.contains(text) {
+            tokio::time::sleep(POLL).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), said).await.unwrap();
+}
+
+pub(super) const EXITED: i32 = v1::ContainerState::ContainerExited as i32;
+pub(super) const RUNNING: i32 = v1::ContainerState::ContainerRunning as i32;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_container_writes_its_log_and_leaves_its_exit_code() {
@@ -66,8 +83,9 @@ async fn a_container_survives_the_kubelet_and_is_stopped_by_the_next_one() {
     let root = tempfile::tempdir().unwrap();
     let first = open(root.path());
     let sandbox = sandbox(&first, root.path()).await;
-    let id = create(&first, &sandbox, "trap 'exit 0' TERM; while :; do sleep 0.05; done").await;
+    let id = create(&first, &sandbox, "trap 'exit 0' TERM; echo ready; while :; do sleep 0.05; done").await;
     start(&first, &id).await;
+    logs(&first, &id, "ready").await;
     drop(first);
     let second = open(root.path());
     assert_eq!(status(&second, &id).await.state, RUNNING);
@@ -88,8 +106,9 @@ async fn a_deaf_container_is_killed_with_its_sandbox() {
     let root = tempfile::tempdir().unwrap();
     let runtime = open(root.path());
     let sandbox = sandbox(&runtime, root.path()).await;
-    let id = create(&runtime, &sandbox, "trap '' TERM; while :; do sleep 0.05; done").await;
+    let id = create(&runtime, &sandbox, "trap '' TERM; echo ready; while :; do sleep 0.05; done").await;
     start(&runtime, &id).await;
+    logs(&runtime, &id, "ready").await;
     runtime.stop_pod_sandbox(v1::StopPodSandboxRequest { pod_sandbox_id: sandbox.clone() }).await.unwrap();
     assert_eq!(status(&runtime, &id).await.exit_code, 137);
     runtime.remove_pod_sandbox(v1::RemovePodSandboxRequest { pod_sandbox_id: sandbox }).await.unwrap();

@@ -1,6 +1,7 @@
 //! What the query of a stream asks for: upstream's names, and its complaints.
 
-use axum::http::{HeaderMap, header};
+use axum::http::HeaderMap;
+use streaming::websocket::is_websocket;
 
 /// Parameters of a query in their order.
 pub(super) type Pairs = Vec<(String, String)>;
@@ -62,22 +63,14 @@ fn parse_port(value: &str, port: &str) -> Result<i32, String> {
     }
 }
 
-/// Whether the request asks for another protocol.
-pub(super) fn is_upgrade(headers: &HeaderMap) -> bool {
-    let values = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
-    values.flat_map(|value| value.split(',')).any(|word| word.trim().eq_ignore_ascii_case("upgrade"))
-}
-
-fn is_websocket(headers: &HeaderMap) -> bool {
-    is_upgrade(headers) && headers.get(header::UPGRADE).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"websocket"))
-}
-
 fn first<'a>(query: &'a [(String, String)], name: &str) -> Option<&'a str> {
     query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
 }
 
 #[cfg(test)]
 mod tests {
+    use axum::http::header;
+
     use super::*;
 
     fn pairs(given: &[(&str, &str)]) -> Pairs {

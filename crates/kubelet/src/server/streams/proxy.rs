@@ -12,10 +12,7 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-use super::{
-    options,
-    relay::{Patience, relay},
-};
+use super::relay::{Patience, relay};
 
 /// Connecting to the runtime, and its answer, may take this long each.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -56,7 +53,7 @@ impl IntoResponse for Error {
 /// Answers `request` with what `location` answers; where protocols are switched, relays in the background.
 pub(super) async fn upgrade(mut request: Request, location: &str, idle: Option<Duration>) -> Result<Response, Error> {
     let client = request.extensions_mut().remove::<OnUpgrade>();
-    let Some(client) = client.filter(|_| options::is_upgrade(request.headers())) else { return Err(Error::NoUpgrade) };
+    let Some(client) = client.filter(|_| streaming::websocket::is_upgrade(request.headers())) else { return Err(Error::NoUpgrade) };
     let (authority, path) = parse(location)?;
     let stream = dial(&authority).await?;
     let mut sent = Request::builder().method(request.method().clone()).uri(path).body(Body::empty());

@@ -2,16 +2,26 @@
 
 use std::net::SocketAddr;
 
+use axum::body::Body;
 use component::Shutdown;
 use http::Method;
+use http_body_util::BodyExt;
+use hyper_util::rt::TokioIo;
 use serde_json::json;
+use streaming::remote_command::{self, Outcome};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
 };
 
 use super::*;
-use crate::node::fixture::{fake_api, hollow_node, pod};
+use crate::{
+    node::{
+        fixture::{fake_api, hollow_node, node, pod},
+        paths::Paths,
+    },
+    runtime,
+};
 
 const UPGRADE: &str = "Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\nX-Stream-Protocol-Version: v4.channel.k8s.io\r\n";
 
@@ -154,4 +164,57 @@ async fn only_upgrades_are_passed_on_and_only_to_http() {
     let mut stream = send(door, &Method::GET, "/", UPGRADE).await;
     let wrong = "invalid streaming URL \"https://127.0.0.1:1/exec/x\" of the container runtime\n";
     assert_eq!(read_answer(&mut stream).await, (500, wrong.to_owned()));
+}
+
+/// The status line's code of a POST, or the connection that was switched.
+async fn post(door: SocketAddr, path: &str) -> Result<TokioIo<hyper::upgrade::Upgraded>, (u16, String)> {
+    let stream = TcpStream::connect(door).await.unwrap();
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection.with_upgrades());
+    let mut request = Request::post(path).body(Body::empty()).unwrap();
+    *request.headers_mut() = remote_command::request_headers();
+    let mut answer = sender.send_request(request).await.unwrap();
+    if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
+        return Ok(TokioIo::new(hyper::upgrade::on(&mut answer).await.unwrap()));
+    }
+    let code = answer.status().as_u16();
+    Err((code, String::from_utf8(answer.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap()))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_in_a_pod_of_plain_processes_is_reached_through_the_door() {
+    let root = tempfile::tempdir().unwrap();
+    let (client, _) = fake_api();
+    let paths = Paths::new(root.path(), root.path().join("logs"));
+    let node = node("node-1", runtime::process::tests::open(root.path()), paths, &client);
+    let mut web = pod("web", json!({}));
+    web.spec.as_mut().unwrap().containers[0].command = Some(vec!["/bin/sleep".into(), "60".into()]);
+    node.pods.set(&node, web);
+    let door = serve(routes(Streams { nodes: Arc::new([node.clone()]), idle: None })).await;
+    let path = "/exec/shop/web/main?input=1&output=1&error=1&command=sh&command=-c&command=cat%3B%20exit%203";
+    let switched = async {
+        loop {
+            match post(door, path).await {
+                Ok(switched) => return switched,
+                // The pod is just starting.
+                Err(refused) => assert_eq!(refused, (500, "container not found (\"main\")".to_owned())),
+            }
+        }
+    };
+    let switched = tokio::time::timeout(Duration::from_secs(30), switched).await.unwrap();
+    let all = remote_command::Streams { stdin: true, stdout: true, stderr: true, tty: false };
+    let mut remote = remote_command::connect(switched, all).await.unwrap();
+    let mut stdin = remote.stdin.take().unwrap();
+    stdin.write_all(b"there and back").await.unwrap();
+    stdin.shutdown().await.unwrap();
+    let mut heard = String::new();
+    remote.stdout.take().unwrap().read_to_string(&mut heard).await.unwrap();
+    assert_eq!(heard, "there and back");
+    assert_eq!(remote.end.outcome().await, Outcome::exited(3, "command terminated with exit code 3"));
+    assert_eq!(answer(door, &Method::POST, "/run/shop/web/main?cmd=echo+some+words").await, (200, "some words\n".to_owned()));
+    let failed = (500, "command 'false' exited with 1: ".to_owned());
+    assert_eq!(answer(door, &Method::POST, "/run/shop/web/main?cmd=false").await, failed);
+    for sandbox in observed::observe(&*node.cri, "uid-web").await.unwrap().sandboxes {
+        node.cri.stop_pod_sandbox(v1::StopPodSandboxRequest { pod_sandbox_id: sandbox.id }).await.unwrap();
+    }
 }
