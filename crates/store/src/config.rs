@@ -116,6 +116,12 @@ pub struct Config {
     /// Log entries after which a snapshot is taken (one is also taken after 16 MiB of log)
     #[arg(long, env = "ETCD_SNAPSHOT_COUNT", default_value_t = 10_000)]
     pub snapshot_count: u64,
+    /// Refuse changes of the membership that could cost the quorum
+    #[arg(long, env = "ETCD_STRICT_RECONFIG_CHECK", num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true", action = ArgAction::Set)]
+    pub strict_reconfig_check: bool,
+    /// Members that learn only, at most
+    #[arg(long, alias = "experimental-max-learners", env = "ETCD_MAX_LEARNERS", default_value_t = 1)]
+    pub max_learners: usize,
     /// Time between progress notifications of idle watches
     #[arg(long, alias = "experimental-watch-progress-notify-interval", env = "ETCD_WATCH_PROGRESS_NOTIFY_INTERVAL", default_value = "10m", value_parser = duration)]
     pub watch_progress_notify_interval: Duration,

@@ -40,6 +40,11 @@ pub trait Node: Send + Sync + 'static {
     /// There is a leader, as far as this member knows.
     fn has_leader(&self) -> bool;
 
+    /// It was added to learn only: it serves nothing that must be up to date.
+    fn learns(&self) -> bool {
+        false
+    }
+
     /// Has a command replicated and applied, here too. An error means it may or may not have been, unless it is one
     /// of a request that never entered a log.
     async fn propose(&self, command: Command) -> Result<Outcome, Refusal>;

@@ -15,7 +15,7 @@ use crate::{
     config::{Config, ETCD_CLUSTER_VERSION, ETCD_VERSION},
     http, metrics,
     metrics::Metrics,
-    raft::{Options, RaftNode, membership, newcomer, peers::PeerTls},
+    raft::{Options, RaftNode, joining, membership, newcomer, peers::PeerTls, reconfigure::Limits},
     rpc,
     url::Url,
 };
@@ -64,7 +64,7 @@ impl Server {
         let metrics = Listening::open(&config.listen_metrics_urls, client_tls(&config)).await?;
         let advertised = advertised(&config.advertise_client_urls, &clients);
         let (registry, counted) = registry();
-        let options = options(&config, &peers, counted)?;
+        let options = options(&config, &peers, counted).await?;
         let node = RaftNode::start(options).await?;
         metrics::register_gauges(&registry, &node, config.quota());
         let server = Self { config, node, registry, clients, peers, metrics, advertised };
@@ -105,6 +105,11 @@ impl Server {
         tracing::info!("ready to serve client requests");
         let ended = tokio::select! {
             () = shutdown.cancelled() => Ok(()),
+            () = node.removed() => {
+                tracing::warn!("the member has been permanently removed from the cluster");
+                tracing::warn!("data-dir used by this member must be removed");
+                Ok(())
+            }
             cause = node.failed() => Err(cause),
         };
         stop.cancel();
@@ -227,31 +232,39 @@ fn formed(config: &Config) -> bool {
 /// Refuses a member that lost its data directory. Comes before anything is made or listened on, so that members which
 /// start at the same time find each other closed, and need not wait.
 async fn check_newcomer(config: &Config) -> anyhow::Result<()> {
-    let Some(text) = config.initial_cluster.as_ref().filter(|_| !formed(config)) else { return Ok(()) };
+    let forms = !formed(config) && config.initial_cluster_state == "new";
+    let Some(text) = config.initial_cluster.as_ref().filter(|_| forms) else { return Ok(()) };
     let cluster = membership::parse_initial_cluster(text)?;
     let Some(listed) = cluster.get(&config.name) else { return Ok(()) };
     let (identity, members) = membership::initial(&cluster, &config.name, listed, &config.initial_cluster_token)?;
     Ok(newcomer::check(&identity, &members, to_peers(config)).await?)
 }
 
-fn options(config: &Config, peers: &Listening, metrics: Metrics) -> anyhow::Result<Options> {
+async fn options(config: &Config, peers: &Listening, metrics: Metrics) -> anyhow::Result<Options> {
     let advertised = advertised(&config.initial_advertise_peer_urls, peers);
     let cluster = match &config.initial_cluster {
         Some(text) => membership::parse_initial_cluster(text)?,
         None => BTreeMap::from([(config.name.clone(), advertised.clone())]),
     };
-    let initial = membership::initial(&cluster, &config.name, &advertised, &config.initial_cluster_token);
-    let (identity, members) = match initial {
-        // Of no account once there is a member: its URLs may have changed since.
-        Err(error) if formed(config) => (Err(error), BTreeMap::new()),
-        other => other.map(|(identity, members)| (Ok(identity), members))?,
+    let (identity, members) = match config.initial_cluster_state.as_str() {
+        "existing" if !formed(config) => {
+            let (identity, members) = joining::join(&cluster, &config.name, &advertised, &to_peers(config)).await?;
+            newcomer::check(&identity, &members, to_peers(config)).await?;
+            (Ok(identity), BTreeMap::new())
+        }
+        _ => match membership::initial(&cluster, &config.name, &advertised, &config.initial_cluster_token) {
+            // Of no account once there is a member: its URLs may have changed since.
+            Err(error) if formed(config) => (Err(error), BTreeMap::new()),
+            other => other.map(|(identity, members)| (Ok(identity), members))?,
+        },
     };
     let start = std::time::Instant::now();
     Ok(Options {
         directory: member_directory(config),
         identity,
-        initial: if config.initial_cluster_state == "new" { members } else { BTreeMap::new() },
+        initial: members,
         tls: to_peers(config),
+        limits: Limits { strict: config.strict_reconfig_check, learners: config.max_learners },
         heartbeat: Duration::from_millis(config.heartbeat_interval),
         election_timeout: Duration::from_millis(config.election_timeout),
         snapshot_count: config.snapshot_count,

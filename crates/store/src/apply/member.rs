@@ -3,7 +3,7 @@
 use super::write::Writer;
 use crate::{
     command::{ClusterVersion, MemberAttributes},
-    disk::{self, Column, Error, Read, columns::meta},
+    disk::{self, Batch, Column, Error, Read, columns::meta},
     mvcc::Result,
 };
 use bytes::Bytes;
@@ -31,4 +31,23 @@ pub fn list(read: &dyn Read) -> disk::Result<Vec<MemberAttributes>> {
         cursor.advance()?;
     }
     Ok(members)
+}
+
+/// Numbers of the members that were removed.
+pub fn removed(read: &dyn Read) -> disk::Result<Vec<u64>> {
+    let mut cursor = read.scan(Column::Removed, b"", None)?;
+    let mut removed = Vec::new();
+    while let Some((key, _)) = cursor.row() {
+        let corrupt = |_| Error::Corrupt { column: Column::Removed, what: "a key is 8 bytes" };
+        removed.push(u64::from_be_bytes(key.try_into().map_err(corrupt)?));
+        cursor.advance()?;
+    }
+    Ok(removed)
+}
+
+/// Notes that a member was removed: what it published goes with it.
+pub fn remove(batch: &mut Batch, id: u64) {
+    let key = Bytes::copy_from_slice(&id.to_be_bytes());
+    batch.put(Column::Removed, key.clone(), Bytes::new());
+    batch.delete(Column::Member, key);
 }

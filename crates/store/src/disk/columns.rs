@@ -27,6 +27,8 @@ pub enum Column {
     Alarm,
     /// `kv/`: member (u64) → its published attributes.
     Member,
+    /// `kv/`: member (u64) → nothing; those that were removed.
+    Removed,
     /// `kv/`: [`auth_key`] → what etcd keeps in its buckets of authentication, as etcd writes it.
     Auth,
     /// `raft/`: log index (u64) → entry.
@@ -37,7 +39,7 @@ pub enum Column {
 
 impl Column {
     /// The columns of the `kv/` database.
-    pub const KV: [Column; 9] = [
+    pub const KV: [Column; 10] = [
         Column::Meta,
         Column::Current,
         Column::Past,
@@ -46,6 +48,7 @@ impl Column {
         Column::LeaseItem,
         Column::Alarm,
         Column::Member,
+        Column::Removed,
         Column::Auth,
     ];
 
@@ -63,6 +66,7 @@ impl Column {
             Column::LeaseItem => "lease_item",
             Column::Alarm => "alarm",
             Column::Member => "member",
+            Column::Removed => "removed",
             Column::Auth => "auth",
             Column::RaftLog => "raft_log",
             Column::RaftMeta => "raft_meta",

@@ -24,6 +24,8 @@ use super::{
     peers::Peers,
     proposals::{Fate, Proposals},
     proposer::Proposer,
+    reconfigure::Limits,
+    removed::Removed,
     server::PeerService,
     snapshot::Snapshots,
     types::{Member, Proposal, Raft, TypeConfig},
@@ -60,6 +62,10 @@ pub(super) struct Inner {
     pub(super) snapshots: Snapshots,
     pub(super) contact: Contact,
     pub(super) applied: watch::Receiver<u64>,
+    pub(super) removed: Removed,
+    /// Held while the membership is changed.
+    pub(super) reconfiguring: tokio::sync::Mutex<()>,
+    pub(super) limits: Limits,
     pub(super) next_proposal: AtomicU64,
     /// Longest wait for a leader, and for an answer from it.
     pub(super) patience: Duration,
@@ -143,8 +149,24 @@ impl RaftNode {
             committed: metrics.local_committed.map_or(0, |id| id.index),
             applied: self.inner.applied.borrow().saturating_sub(1),
             pending: self.inner.proposals.pending(),
-            learner: metrics.membership_config.membership().learner_ids().any(|learner| learner == id),
+            learner: metrics.membership_config.membership().get_node(&id).is_some_and(|member| member.learner),
         }
+    }
+
+    /// This member was added to learn only, and still does.
+    pub(crate) fn learns(&self) -> bool {
+        let metrics = self.inner.raft.metrics();
+        let metrics = metrics.borrow_watched();
+        metrics.membership_config.membership().get_node(&self.inner.identity.member_id).is_some_and(|member| member.learner)
+    }
+
+    /// This member was added, and does not have its vote for good yet.
+    pub(crate) fn awaits_vote(&self) -> bool {
+        let (id, metrics) = (self.inner.identity.member_id, self.inner.raft.metrics());
+        let metrics = metrics.borrow_watched();
+        let membership = metrics.committed_membership_config.membership();
+        let votes = membership.get_joint_config().iter().all(|voters| voters.contains(&id));
+        !membership.get_node(&id).is_some_and(|member| member.learner || votes)
     }
 
     /// Has a command applied, here too. See [`crate::node::Node::propose`].
@@ -214,6 +236,11 @@ impl RaftNode {
         tokio::time::timeout(self.inner.patience, moved).await.map_err(|_| Refusal::Timeout)?
     }
 
+    /// Consensus has ended, for whatever cause.
+    pub(crate) fn stopped(&self) -> bool {
+        self.inner.raft.metrics().borrow_watched().running_state.is_err()
+    }
+
     /// Returns with the cause once this member can go on no longer: its disk failed, or it contradicts itself.
     pub(crate) async fn failed(&self) -> String {
         let mut metrics = self.inner.raft.metrics();
@@ -252,7 +279,7 @@ impl RaftNode {
 
 impl RaftNode {
     /// The follower with the most log, if this member leads.
-    fn heir(&self) -> Option<u64> {
+    pub(super) fn heir(&self) -> Option<u64> {
         let metrics = self.inner.raft.metrics().borrow_watched().clone();
         let id = self.inner.identity.member_id;
         let voters: Vec<_> = metrics.membership_config.voter_ids().filter(|voter| *voter != id).collect();

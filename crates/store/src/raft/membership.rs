@@ -48,20 +48,29 @@ pub(crate) fn initial(
     advertised: &[Url],
     token: &str,
 ) -> Result<(Identity, BTreeMap<u64, Member>), Error> {
-    let listed = cluster.get(name).ok_or_else(|| Error::NotListed(name.into()))?;
-    if sorted(listed) != sorted(advertised) {
-        return Err(Error::OtherUrls(sorted(listed).join(","), name.into(), sorted(advertised).join(",")));
-    }
+    listed(cluster, name, advertised)?;
     let mut members = BTreeMap::<u64, Member>::new();
     for (other, urls) in cluster {
         let id = member_id(urls, token);
-        let member = Member { name: other.clone(), peer_urls: sorted(urls) };
+        let member = Member { name: other.clone(), peer_urls: sorted(urls), learner: false };
         if let Some(twin) = members.insert(id, member) {
             return Err(Error::SameUrls(twin.name, other.clone()));
         }
     }
-    let identity = Identity { cluster_id: cluster_id(members.keys()), member_id: member_id(listed, token) };
+    let identity = Identity { cluster_id: cluster_id(members.keys()), member_id: member_id(advertised, token) };
     Ok((identity, members))
+}
+
+/// The peer URLs of `name` in the initial cluster, which must be those it advertises.
+pub(crate) fn listed(cluster: &BTreeMap<String, Vec<Url>>, name: &str, advertised: &[Url]) -> Result<Vec<String>, Error> {
+    let listed = sorted(cluster.get(name).ok_or_else(|| Error::NotListed(name.into()))?);
+    let advertised = sorted(advertised);
+    if listed == advertised { Ok(listed) } else { Err(Error::OtherUrls(listed.join(","), name.into(), advertised.join(","))) }
+}
+
+/// A new member's ID: unlike those of the first members it must differ from that of an earlier one with the same URLs.
+pub(crate) fn fresh_member_id(urls: &[Url], chance: u64) -> u64 {
+    member_id(urls, &chance.to_string())
 }
 
 /// A member's ID: a hash of its peer URLs and the cluster token, so every member derives the same.
@@ -88,7 +97,7 @@ fn nonzero(hash: Sha256) -> u64 {
     id.max(1)
 }
 
-fn sorted(urls: &[Url]) -> Vec<String> {
+pub(crate) fn sorted(urls: &[Url]) -> Vec<String> {
     let mut urls: Vec<_> = urls.iter().map(Url::to_string).collect();
     urls.sort();
     urls.dedup();

@@ -8,6 +8,7 @@ mod barrier;
 mod contact;
 mod flusher;
 mod housekeeping;
+pub(crate) mod joining;
 mod leadership;
 mod leases;
 mod log_store;
@@ -19,6 +20,8 @@ pub(crate) mod peers;
 pub(crate) mod planted;
 mod proposals;
 mod proposer;
+pub(crate) mod reconfigure;
+mod removed;
 mod server;
 mod snapshot;
 mod start;
@@ -57,6 +60,10 @@ impl Node for RaftNode {
 
     fn has_leader(&self) -> bool {
         self.leader().is_some()
+    }
+
+    fn learns(&self) -> bool {
+        RaftNode::learns(self)
     }
 
     async fn propose(&self, command: Command) -> Result<Outcome, Refusal> {

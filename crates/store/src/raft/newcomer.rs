@@ -39,7 +39,7 @@ pub(crate) async fn check(identity: &Identity, initial: &BTreeMap<u64, Member>, 
     let peers = Peers::new(identity.clone(), tls);
     let others = initial.iter().filter(|(id, _)| **id != identity.member_id);
     let asked = others.map(async |(id, other)| match timeout(ANSWER, ask(&peers, *id, other, identity.member_id)).await {
-        Ok(Ok(seen)) => seen.then(|| other.name.clone()),
+        Ok(Ok(answer)) => answer.seen.then(|| other.name.clone()),
         Ok(Err(status)) => {
             tracing::debug!(peer = other.name, %status, "ask whether this member is known");
             None
@@ -52,10 +52,11 @@ pub(crate) async fn check(identity: &Identity, initial: &BTreeMap<u64, Member>, 
     }
 }
 
-async fn ask(peers: &Peers, id: u64, other: &Member, member_id: u64) -> Result<bool, Status> {
+/// What a peer knows of a member.
+pub(super) async fn ask(peers: &Peers, id: u64, other: &Member, member_id: u64) -> Result<pb::SeenResponse, Status> {
     let client = peers.client(id, other, Lane::Control).await;
     let mut client = client.map_err(|error| Status::new(Code::Unavailable, error.to_string()))?;
-    Ok(client.seen(pb::SeenRequest { member_id }).await?.into_inner().seen)
+    Ok(client.seen(pb::SeenRequest { member_id }).await?.into_inner())
 }
 
 impl RaftNode {
@@ -67,5 +68,10 @@ impl RaftNode {
         let acknowledged = metrics.replication.is_some_and(|matched| matched.get(&id).is_some_and(Option::is_some));
         let campaigned = metrics.vote.leader_id.node_id == id;
         Ok(acknowledged || campaigned || published.iter().any(|published| published.member == id))
+    }
+
+    /// Whether `id` was removed from the cluster.
+    pub(crate) fn has_removed(&self, id: u64) -> disk::Result<bool> {
+        Ok(self.state().read(|read, _| member::removed(read))??.contains(&id))
     }
 }

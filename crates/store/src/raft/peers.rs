@@ -14,7 +14,11 @@ use tonic::{
     transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity as KeyPair},
 };
 
-use super::{membership::Identity, types::Member, wire::pb::peer_client::PeerClient};
+use super::{
+    membership::Identity,
+    types::Member,
+    wire::pb::{directory_client::DirectoryClient, peer_client::PeerClient},
+};
 
 /// Metadata that names the sender's cluster.
 pub(crate) const CLUSTER: &str = "cluster-id";
@@ -68,13 +72,15 @@ pub(crate) struct Peers {
     identity: Identity,
     tls: PeerTls,
     open: Arc<Mutex<HashMap<(u64, Lane), Channel>>>,
+    /// Where members are reached by now; whoever asks may know an older address.
+    addresses: Arc<Mutex<HashMap<u64, Vec<String>>>>,
     /// Peers that could not be reached last time; so that a lost peer is logged once, not at each attempt.
     lost: Arc<Mutex<HashSet<u64>>>,
 }
 
 impl Peers {
     pub(crate) fn new(identity: Identity, tls: PeerTls) -> Self {
-        Self { identity, tls, open: Arc::default(), lost: Arc::default() }
+        Self { identity, tls, open: Arc::default(), addresses: Arc::default(), lost: Arc::default() }
     }
 
     /// A client on an open connection. An error means that nothing was sent.
@@ -95,6 +101,17 @@ impl Peers {
         Ok(client.max_decoding_message_size(MAX_MESSAGE).max_encoding_message_size(MAX_MESSAGE))
     }
 
+    /// Takes note of the membership: connections to where somebody is no more are given up.
+    pub(crate) fn know(&self, members: Vec<(u64, Member, bool)>) {
+        let now: HashMap<_, _> = members.into_iter().map(|(id, member, _)| (id, member.peer_urls)).collect();
+        let mut known = self.addresses.lock();
+        if *known != now {
+            let moved = |id: &u64| known.get(id).is_some_and(|urls| now.get(id) != Some(urls));
+            self.open.lock().retain(|(id, _), _| !moved(id));
+            *known = now;
+        }
+    }
+
     /// Forgets a connection on which a call failed, so that the next one tells "not sent" from "maybe sent".
     pub(crate) fn forget(&self, id: u64, lane: Lane) {
         self.open.lock().remove(&(id, lane));
@@ -113,38 +130,45 @@ impl Peers {
 
     async fn connect(&self, id: u64, member: &Member) -> Result<Channel, Error> {
         let mut error = Error::NoUrl(id);
-        for url in &member.peer_urls {
-            match self.endpoint(url)?.connect().await {
+        let urls = self.addresses.lock().get(&id).cloned().unwrap_or_else(|| member.peer_urls.clone());
+        for url in &urls {
+            match endpoint(url, &self.tls)?.connect().await {
                 Ok(channel) => return Ok(channel),
                 Err(source) => error = Error::Connect(url.clone(), source),
             }
         }
         Err(error)
     }
+}
 
-    fn endpoint(&self, url: &str) -> Result<Endpoint, Error> {
-        let bad = |source| Error::Url(url.to_owned(), source);
-        let endpoint = Endpoint::from_shared(url.to_owned()).map_err(bad)?;
-        let endpoint = endpoint
-            .connect_timeout(CONNECT_TIMEOUT)
-            .tcp_nodelay(true)
-            .http2_keep_alive_interval(KEEP_ALIVE)
-            .keep_alive_timeout(KEEP_ALIVE)
-            .keep_alive_while_idle(true);
-        if url.starts_with("https:") { endpoint.tls_config(self.client_tls()?).map_err(bad) } else { Ok(endpoint) }
-    }
+/// Asks at an address who the members are.
+pub(crate) async fn directory(url: &str, tls: &PeerTls) -> Result<DirectoryClient<Channel>, Error> {
+    let channel = endpoint(url, tls)?.connect().await.map_err(|source| Error::Connect(url.to_owned(), source))?;
+    Ok(DirectoryClient::new(channel))
+}
 
-    fn client_tls(&self) -> Result<ClientTlsConfig, Error> {
-        let read = |path: &PathBuf| std::fs::read(path).map_err(|e| Error::TlsFile(path.clone(), e));
-        let mut config = ClientTlsConfig::new();
-        if let Some(ca) = &self.tls.ca_file {
-            config = config.ca_certificate(Certificate::from_pem(read(ca)?));
-        }
-        if let (Some(cert), Some(key)) = (&self.tls.cert_file, &self.tls.key_file) {
-            config = config.identity(KeyPair::from_pem(read(cert)?, read(key)?));
-        }
-        Ok(config)
+fn endpoint(url: &str, tls: &PeerTls) -> Result<Endpoint, Error> {
+    let bad = |source| Error::Url(url.to_owned(), source);
+    let endpoint = Endpoint::from_shared(url.to_owned()).map_err(bad)?;
+    let endpoint = endpoint
+        .connect_timeout(CONNECT_TIMEOUT)
+        .tcp_nodelay(true)
+        .http2_keep_alive_interval(KEEP_ALIVE)
+        .keep_alive_timeout(KEEP_ALIVE)
+        .keep_alive_while_idle(true);
+    if url.starts_with("https:") { endpoint.tls_config(client_tls(tls)?).map_err(bad) } else { Ok(endpoint) }
+}
+
+fn client_tls(files: &PeerTls) -> Result<ClientTlsConfig, Error> {
+    let read = |path: &PathBuf| std::fs::read(path).map_err(|e| Error::TlsFile(path.clone(), e));
+    let mut config = ClientTlsConfig::new();
+    if let Some(ca) = &files.ca_file {
+        config = config.ca_certificate(Certificate::from_pem(read(ca)?));
     }
+    if let (Some(cert), Some(key)) = (&files.cert_file, &files.key_file) {
+        config = config.identity(KeyPair::from_pem(read(cert)?, read(key)?));
+    }
+    Ok(config)
 }
 
 /// Writes on each call which cluster it comes from and which member it means.

@@ -6,12 +6,14 @@ use std::{collections::BTreeMap, io};
 use prost::Message as _;
 
 use super::{
+    log_store::io_error,
     membership::Identity,
     state_machine::Position,
     types::Member,
     wire::{self, pb},
 };
 use crate::{
+    apply::member,
     backup::buckets::{self, Standing},
     disk::{self, Batch, Column, Database, Read, columns::meta, columns::raft_meta},
 };
@@ -20,12 +22,15 @@ use crate::{
 pub(crate) fn standing(read: &dyn Read) -> io::Result<Standing> {
     let position = Position::read(read)?;
     let membership = position.membership.membership();
-    let learners: Vec<_> = membership.learner_ids().collect();
-    let member =
-        |(id, member): (&u64, &Member)| buckets::Member { id: *id, peer_urls: member.peer_urls.clone(), learner: learners.contains(id) };
+    let member = |(id, member): (&u64, &Member)| buckets::Member { id: *id, peer_urls: member.peer_urls.clone(), learner: member.learner };
     let members = membership.nodes().map(member).collect();
     let (index, term) = position.applied.map_or((0, 0), |id| (id.index, id.leader_id.term));
-    Ok(Standing { index, term, members, removed: Vec::new() })
+    Ok(Standing { index, term, members, removed: member::removed(read).map_err(io_error)? })
+}
+
+/// The applied membership, by ID.
+pub(crate) fn members(read: &dyn Read) -> io::Result<Vec<(u64, Member)>> {
+    Ok(Position::read(read)?.membership.nodes().map(|(id, member)| (*id, member.clone())).collect())
 }
 
 /// Makes `state` and the still empty database of the log those of a member that has applied the forming of its

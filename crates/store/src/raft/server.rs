@@ -13,15 +13,17 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::{
     contact::Contact,
+    joining::Directory,
     leases,
     member::RaftNode,
     membership::Identity,
     peers::Check,
+    reconfigure::Denied,
     snapshot::{Files, Incoming, Snapshots},
     types::{LeaderId, Proposal, Raft, TypeConfig},
     wire::{
         self,
-        pb::{self, peer_server},
+        pb::{self, directory_server::DirectoryServer, peer_server},
     },
 };
 
@@ -40,10 +42,11 @@ pub(crate) struct PeerService {
 impl PeerService {
     /// Routes that refuse calls not meant for `identity`.
     pub(crate) fn router(self, identity: Identity) -> axum::Router {
+        let directory = DirectoryServer::new(Directory(self.node.clone()));
         let service = peer_server::PeerServer::new(self);
         let service = service.max_decoding_message_size(MAX_MESSAGE).max_encoding_message_size(MAX_MESSAGE);
         let service = tonic::service::interceptor::InterceptedService::new(service, Check(identity));
-        tonic::service::Routes::new(service).prepare().into_axum_router()
+        tonic::service::Routes::new(service).add_service(directory).prepare().into_axum_router()
     }
 }
 
@@ -124,8 +127,19 @@ impl peer_server::Peer for PeerService {
     }
 
     async fn seen(&self, request: Request<pb::SeenRequest>) -> Result<Response<pb::SeenResponse>, Status> {
-        let seen = self.node.has_seen(request.into_inner().member_id).map_err(fatal)?;
-        Ok(Response::new(pb::SeenResponse { seen }))
+        let id = request.into_inner().member_id;
+        let (seen, removed) = (self.node.has_seen(id).map_err(fatal)?, self.node.has_removed(id).map_err(fatal)?);
+        Ok(Response::new(pb::SeenResponse { seen, removed }))
+    }
+
+    async fn reconfigure(&self, request: Request<pb::ReconfigureRequest>) -> Result<Response<pb::ReconfigureResponse>, Status> {
+        let change = request.into_inner().try_into().map_err(garbled)?;
+        let response = match self.node.reconfigure_here(&change).await {
+            Ok(index) => pb::ReconfigureResponse { index: Some(index), refusal: None },
+            Err(Denied::NotLeader) => pb::ReconfigureResponse::default(),
+            Err(Denied::Refused(refusal)) => pb::ReconfigureResponse { refusal: Some(refusal as i32), index: None },
+        };
+        Ok(Response::new(response))
     }
 
     async fn read_index(&self, _: Request<pb::ReadIndexRequest>) -> Result<Response<pb::ReadIndexResponse>, Status> {

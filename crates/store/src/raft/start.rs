@@ -22,6 +22,8 @@ use super::{
     peers::{PeerTls, Peers},
     proposals::Proposals,
     proposer::{Proposer, Sender},
+    reconfigure::{self, Limits},
+    removed::{self, Removed},
     snapshot::Snapshots,
     state_machine::{Parts, StateMachine},
     types::{Member, Raft},
@@ -41,6 +43,7 @@ pub(crate) struct Options {
     /// The members of a new cluster; empty when an existing one is joined.
     pub(crate) initial: BTreeMap<u64, Member>,
     pub(crate) tls: PeerTls,
+    pub(crate) limits: Limits,
     pub(crate) heartbeat: Duration,
     pub(crate) election_timeout: Duration,
     /// Entries after which a snapshot is taken.
@@ -83,12 +86,14 @@ impl RaftNode {
         let known = log.identity().map_err(|e| Error::Log(directory.clone(), e))?;
         let identity = known.clone().map_or_else(|| options.identity.clone(), Ok)?;
         let proposals = Arc::<Proposals>::default();
+        let removed = Removed::new(identity.member_id);
         let machine = StateMachine::open(Parts {
             state: state.clone(),
             home: home.clone(),
             snapshots: snapshots.clone(),
             proposals: proposals.clone(),
             hardened: log.hardened(),
+            removed: removed.clone(),
             metrics: options.metrics.clone(),
         });
         let machine = machine.map_err(|e| Error::Log(directory.clone(), e))?;
@@ -102,12 +107,12 @@ impl RaftNode {
             log.save_identity(&identity).await.map_err(|e| Error::Log(directory.clone(), e))?;
         }
         bootstrap(&raft, options.initial.clone()).await?;
-        let parts = Wired { identity, raft, state, home, log, peers, proposals, snapshots, applied };
+        let parts = Wired { identity, raft, state, home, log, peers, proposals, snapshots, applied, removed };
         Ok(Self::wire(parts, &options))
     }
 
     fn wire(parts: Wired, options: &Options) -> Self {
-        let Wired { identity, raft, state, home, log, peers, proposals, snapshots, applied } = parts;
+        let Wired { identity, raft, state, home, log, peers, proposals, snapshots, applied, removed } = parts;
         let contact = Contact::new();
         let leadership = Leadership::new(identity.member_id, &raft, contact.clone(), options.election_timeout);
         let patience = Duration::from_secs(5) + options.election_timeout;
@@ -140,6 +145,9 @@ impl RaftNode {
             snapshots,
             contact,
             applied,
+            removed,
+            reconfiguring: tokio::sync::Mutex::default(),
+            limits: options.limits,
             next_proposal,
             patience,
             metrics,
@@ -147,6 +155,8 @@ impl RaftNode {
         let node = Self { inner: Arc::new(inner) };
         tokio::spawn(housekeeping::follow_leadership(node.clone(), options.election_timeout));
         tokio::spawn(housekeeping::take_snapshots(node.clone(), options.snapshot_count));
+        tokio::spawn(reconfigure::tend(node.clone()));
+        tokio::spawn(removed::ask_the_others(node.clone()));
         node
     }
 }
@@ -161,6 +171,7 @@ struct Wired {
     proposals: Arc<Proposals>,
     snapshots: Snapshots,
     applied: watch::Receiver<u64>,
+    removed: Removed,
 }
 
 fn open(directory: &Path) -> Result<(Arc<dyn Database>, Arc<Home>), Error> {

@@ -16,11 +16,13 @@ use super::{
     flusher::Hardened,
     log_store::io_error,
     proposals::Proposals,
+    removed::Removed,
     snapshot::{Files, Snapshots},
     types::{Entry, EntryPayload, LogId, SnapshotMeta, StoredMembership, TypeConfig},
     wire::{self, pb},
 };
 use crate::{
+    apply::member,
     command::{Command, Outcome},
     disk::{Batch, Column, Home, Read, columns::meta},
     metrics::Metrics,
@@ -57,6 +59,7 @@ pub(crate) struct StateMachine {
     hardened: watch::Receiver<Hardened>,
     /// First index that is not applied yet.
     applied: watch::Sender<u64>,
+    removed: Removed,
     metrics: Metrics,
     position: Position,
 }
@@ -68,6 +71,7 @@ pub(crate) struct Parts {
     pub(crate) snapshots: Snapshots,
     pub(crate) proposals: Arc<Proposals>,
     pub(crate) hardened: watch::Receiver<Hardened>,
+    pub(crate) removed: Removed,
     pub(crate) metrics: Metrics,
 }
 
@@ -76,8 +80,9 @@ impl StateMachine {
     pub(crate) fn open(parts: Parts) -> io::Result<Self> {
         let position = Position::read(&*parts.home.current())?;
         let applied = watch::Sender::new(next(position.applied));
-        let Parts { state, home, snapshots, proposals, hardened, metrics } = parts;
-        Ok(Self { state, home, snapshots, latest: Arc::default(), proposals, hardened, applied, metrics, position })
+        let Parts { state, home, snapshots, proposals, hardened, removed, metrics } = parts;
+        removed.look(&*home.current()).map_err(io_error)?;
+        Ok(Self { state, home, snapshots, latest: Arc::default(), proposals, hardened, applied, removed, metrics, position })
     }
 
     /// Follows the first index that is not applied yet.
@@ -107,6 +112,8 @@ impl StateMachine {
                     commands.push(command.map_err(|e| io::Error::other(format!("log entry {}: {e}", entry.log_id)))?);
                 }
                 EntryPayload::Membership(membership) => {
+                    let gone = position.membership.nodes().filter(|(id, _)| membership.get_node(id).is_none());
+                    gone.for_each(|(id, _)| member::remove(&mut notes, *id));
                     position.membership = StoredMembership::new(Some(entry.log_id), membership.clone());
                     let stored = pb::StoredMembership::from(&position.membership);
                     notes.put(Column::Meta, meta::MEMBERSHIP, stored.encode_to_vec());
@@ -118,6 +125,9 @@ impl StateMachine {
         let start = Instant::now();
         let mut outcomes = self.state.apply(&commands, notes).map_err(io_error)?.into_iter();
         self.metrics.committed(start.elapsed());
+        if position.membership != self.position.membership {
+            self.removed.look(&*self.home.current()).map_err(io_error)?;
+        }
         self.position = position;
         let of = |entry: &Entry| matches!(entry.payload, EntryPayload::Normal(_)).then(|| outcomes.next()).flatten();
         Ok(entries.iter().map(of).collect())
@@ -179,6 +189,7 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
             let text = format!("a snapshot of {:?} holds the state of {:?}", meta.last_log_id, position.applied);
             return Err(io::Error::new(io::ErrorKind::InvalidData, text));
         }
+        self.removed.look(&*database).map_err(io_error)?;
         self.state.replace(database).map_err(io_error)?;
         self.position = position;
         self.applied.send_replace(next(self.position.applied));

@@ -16,6 +16,8 @@ use super::{
     log_store::LogStore,
     membership,
     proposals::Proposals,
+    reconfigure::Limits,
+    removed::Removed,
     snapshot::Snapshots,
     state_machine::{Parts, StateMachine},
     types::{Entry, LeaderId, LogId, Proposal, TypeConfig},
@@ -41,6 +43,7 @@ fn machine(directory: &TempDir, shared: Arc<Shared>) -> StateMachine {
         snapshots: Snapshots::open(directory.path().join("snapshots")).unwrap(),
         proposals: Arc::<Proposals>::default(),
         hardened,
+        removed: Removed::new(1),
         metrics: Metrics::new(),
     })
     .unwrap()
@@ -149,6 +152,7 @@ async fn a_directory_of_nobody_is_claimed_only_by_a_listed_member() {
         identity: Err(membership::Error::NotListed("x".into())),
         initial: Default::default(),
         tls: Default::default(),
+        limits: Limits { strict: true, learners: 1 },
         heartbeat: Duration::from_millis(100),
         election_timeout: Duration::from_secs(1),
         snapshot_count: 100,

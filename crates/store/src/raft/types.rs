@@ -38,6 +38,8 @@ pub struct Member {
     pub(crate) name: String,
     /// Where its peers reach it.
     pub(crate) peer_urls: Vec<String>,
+    /// It was added to learn only; another one that has no vote yet gets it once it has caught up.
+    pub(crate) learner: bool,
 }
 
 declare_raft_types!(

@@ -102,7 +102,13 @@ impl From<&Membership> for pb::Membership {
 }
 
 pub(crate) fn member(id: u64, member: &Member) -> pb::Member {
-    pb::Member { id, name: member.name.clone(), peer_urls: member.peer_urls.clone() }
+    pb::Member { id, name: member.name.clone(), peer_urls: member.peer_urls.clone(), learner: member.learner }
+}
+
+impl From<pb::Member> for Member {
+    fn from(member: pb::Member) -> Self {
+        Self { name: member.name, peer_urls: member.peer_urls, learner: member.learner }
+    }
 }
 
 impl TryFrom<pb::Membership> for Membership {
@@ -113,7 +119,7 @@ impl TryFrom<pb::Membership> for Membership {
         }
         let voters = membership.voters.into_iter().map(|s| s.member_ids.into_iter().collect::<BTreeSet<_>>());
         let members = membership.members.into_iter();
-        let members = members.map(|m| (m.id, Member { name: m.name, peer_urls: m.peer_urls }));
+        let members = members.map(|m| (m.id, m.into()));
         Membership::new(voters.collect(), members.collect::<BTreeMap<_, _>>()).map_err(|e| Error::Membership(e.to_string()))
     }
 }

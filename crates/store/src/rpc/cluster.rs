@@ -1,15 +1,24 @@
-//! The Cluster service: who the members are.
+//! The Cluster service: who the members are, and changing that.
 
 use std::collections::BTreeMap;
 
 use etcd::etcdserverpb::{
     Member, MemberAddRequest, MemberAddResponse, MemberListRequest, MemberListResponse, MemberPromoteRequest, MemberPromoteResponse,
-    MemberRemoveRequest, MemberRemoveResponse, MemberUpdateRequest, MemberUpdateResponse, cluster_server,
+    MemberRemoveRequest, MemberRemoveResponse, MemberUpdateRequest, MemberUpdateResponse, ResponseHeader, cluster_server,
 };
 use tonic::{Request, Response, Status};
 
 use super::{Context, disk_status};
-use crate::{apply::member, command::MemberAttributes, raft::RaftNode};
+use crate::{
+    apply::member,
+    command::MemberAttributes,
+    raft::{
+        RaftNode, membership, planted,
+        reconfigure::{self, Change},
+    },
+    refusal::Refusal,
+    url::Url,
+};
 
 /// The service and what it works with.
 #[derive(Clone)]
@@ -18,14 +27,14 @@ pub(crate) struct Cluster {
     pub(crate) raft: RaftNode,
 }
 
+#[allow(clippy::result_large_err)]
 impl Cluster {
-    /// The replicated membership, with what each member published of itself.
-    #[allow(clippy::result_large_err)]
+    /// The applied membership, with what each member published of itself.
     fn members(&self) -> Result<Vec<Member>, Status> {
-        let published = self.raft.state().read(|read, _| member::list(read)).and_then(|list| list);
-        let published = published.map_err(disk_status)?.into_iter();
-        let mut published: BTreeMap<u64, MemberAttributes> = published.map(|member| (member.member, member)).collect();
-        let members = self.raft.members().into_iter().map(|(id, member, is_learner)| {
+        let both = self.raft.state().read(|read, _| Ok((planted::members(read), member::list(read)?)));
+        let (members, published) = both.and_then(|both| both).map_err(disk_status)?;
+        let mut published: BTreeMap<u64, MemberAttributes> = published.into_iter().map(|member| (member.member, member)).collect();
+        let members = members.map_err(|error| Status::internal(error.to_string()))?.into_iter().map(|(id, member)| {
             let attributes = published.remove(&id).unwrap_or_default();
             Member {
                 id,
@@ -33,16 +42,27 @@ impl Cluster {
                 name: attributes.name,
                 peer_ur_ls: member.peer_urls,
                 client_ur_ls: attributes.client_urls,
-                is_learner,
+                is_learner: member.learner,
             }
         });
         Ok(members.collect())
     }
+
+    /// Changes the membership; who the members are then.
+    async fn change(&self, change: Change) -> Result<(Option<ResponseHeader>, Vec<Member>), Status> {
+        let gone = if let Change::Remove(id) = &change { Some(*id) } else { None };
+        self.raft.reconfigure(change).await?;
+        let mut members = self.members()?;
+        // One that put itself out may not have heard that it is done.
+        members.retain(|member| Some(member.id) != gone);
+        Ok((self.context.header(self.raft.state().revision()), members))
+    }
 }
 
-/// Membership is fixed for now.
-fn fixed<T>() -> Result<Response<T>, Status> {
-    Err(Status::unimplemented("etcdserver: changing the membership is not supported by this store yet"))
+/// The URLs of a request, in order.
+fn peer_urls(texts: &[String]) -> Result<Vec<Url>, Refusal> {
+    let urls = texts.iter().map(|text| text.parse()).collect::<Result<Vec<Url>, _>>();
+    urls.ok().filter(|urls| !urls.is_empty()).ok_or(Refusal::MemberBadUrls)
 }
 
 #[tonic::async_trait]
@@ -54,19 +74,44 @@ impl cluster_server::Cluster for Cluster {
         Ok(Response::new(MemberListResponse { header, members }))
     }
 
-    async fn member_add(&self, _: Request<MemberAddRequest>) -> Result<Response<MemberAddResponse>, Status> {
-        fixed()
+    async fn member_add(&self, request: Request<MemberAddRequest>) -> Result<Response<MemberAddResponse>, Status> {
+        let request = request.into_inner();
+        let urls = peer_urls(&request.peer_ur_ls)?;
+        let id = membership::fresh_member_id(&urls, rand::random());
+        let added = reconfigure::newcomer(membership::sorted(&urls), request.is_learner);
+        let (header, members) = self.change(Change::Add(id, added)).await?;
+        let member = members.iter().find(|member| member.id == id).cloned();
+        Ok(Response::new(MemberAddResponse { header, member, members }))
     }
 
-    async fn member_remove(&self, _: Request<MemberRemoveRequest>) -> Result<Response<MemberRemoveResponse>, Status> {
-        fixed()
+    async fn member_remove(&self, request: Request<MemberRemoveRequest>) -> Result<Response<MemberRemoveResponse>, Status> {
+        let (header, members) = self.change(Change::Remove(request.into_inner().id)).await?;
+        Ok(Response::new(MemberRemoveResponse { header, members }))
     }
 
-    async fn member_update(&self, _: Request<MemberUpdateRequest>) -> Result<Response<MemberUpdateResponse>, Status> {
-        fixed()
+    async fn member_update(&self, request: Request<MemberUpdateRequest>) -> Result<Response<MemberUpdateResponse>, Status> {
+        let request = request.into_inner();
+        let urls = membership::sorted(&peer_urls(&request.peer_ur_ls)?);
+        let (header, members) = self.change(Change::Update(request.id, urls)).await?;
+        Ok(Response::new(MemberUpdateResponse { header, members }))
     }
 
-    async fn member_promote(&self, _: Request<MemberPromoteRequest>) -> Result<Response<MemberPromoteResponse>, Status> {
-        fixed()
+    async fn member_promote(&self, request: Request<MemberPromoteRequest>) -> Result<Response<MemberPromoteResponse>, Status> {
+        let (header, members) = self.change(Change::Promote(request.into_inner().id)).await?;
+        Ok(Response::new(MemberPromoteResponse { header, members }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peer_urls_must_be_some_and_all_be_addresses() {
+        let read = |texts: &[&str]| peer_urls(&texts.iter().map(ToString::to_string).collect::<Vec<_>>());
+        assert_eq!(read(&["http://h:2380", "https://h:2380"]).unwrap().len(), 2);
+        for wrong in [&[][..], &["h:2380"], &["http://h"], &["http://h:2380/path"], &["http://h:2380", "nonsense"]] {
+            assert_eq!(read(wrong), Err(Refusal::MemberBadUrls), "{wrong:?}");
+        }
     }
 }

@@ -24,6 +24,9 @@ impl Kv for Context {
         let request = request.into_inner();
         let serializable = request.serializable;
         let range = convert::range(request);
+        if !serializable && self.node.learns() {
+            return Err(Refusal::NotSupportedForLearner.into());
+        }
         check::range(&range)?;
         self.barrier(serializable).await?;
         let single = range.range_end.is_empty();

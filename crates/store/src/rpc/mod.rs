@@ -6,6 +6,7 @@ mod convert;
 mod count;
 pub mod kv;
 pub mod layers;
+mod learner;
 pub mod lease;
 mod maintenance;
 mod quota;

@@ -10,7 +10,7 @@ use etcd::etcdserverpb::{
 use tokio::{task::JoinSet, time::sleep};
 use tonic::service::{Routes, interceptor::InterceptedService};
 
-use super::{Calls, Context, Limits, cluster::Cluster, count, layers, lease::min_ttl, maintenance::Maintenance, quota};
+use super::{Calls, Context, Limits, cluster::Cluster, count, layers, learner, lease::min_ttl, maintenance::Maintenance, quota};
 use crate::{
     command::{Command, MemberAttributes},
     compactor,
@@ -23,6 +23,8 @@ use crate::{
 
 /// Room for what gRPC puts around a request, as in etcd.
 const OVERHEAD: usize = 512 * 1024;
+/// Between two looks for this member's vote.
+const LOOK: Duration = Duration::from_millis(100);
 /// Between two attempts to publish what this member is called.
 const PUBLISH_AGAIN: Duration = Duration::from_secs(1);
 
@@ -54,7 +56,8 @@ pub(crate) fn router(raft: &RaftNode, config: &Config, calls: Calls) -> axum::Ro
         .add_service(guarded!(ClusterServer::new(cluster)))
         .add_service(guarded!(MaintenanceServer::new(maintenance)));
     let counted = axum::middleware::from_fn_with_state(calls, count::count);
-    routes.routes().prepare().into_axum_router().layer(counted)
+    let learning = axum::middleware::from_fn_with_state(raft.clone(), learner::refuse);
+    routes.routes().prepare().into_axum_router().layer(learning).layer(counted)
 }
 
 /// Starts what goes on beside requests: leases that end, removal of what compaction gave up, telling the others
@@ -80,8 +83,12 @@ async fn compact(raft: RaftNode, stop: Shutdown) {
     }
 }
 
-/// Publishes, until it worked, unless the cluster knows already.
+/// Publishes, until it worked, unless the cluster knows already. A member with a name counts: one that was added waits
+/// for its vote first.
 async fn publish(raft: RaftNode, attributes: MemberAttributes) {
+    while raft.awaits_vote() {
+        sleep(LOOK).await;
+    }
     loop {
         let known = raft.state().read(|read, _| crate::apply::member::list(read)).and_then(|list| list);
         if known.is_ok_and(|members| members.contains(&attributes)) {

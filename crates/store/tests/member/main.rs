@@ -7,6 +7,7 @@ mod disk;
 mod failover;
 mod flags;
 mod maintenance;
+mod membership;
 mod newcomer;
 mod single;
 mod support;

@@ -9,7 +9,8 @@ use std::{
 };
 
 use etcd::etcdserverpb::{
-    PutRequest, RangeRequest, StatusRequest, StatusResponse, kv_client::KvClient, maintenance_client::MaintenanceClient,
+    PutRequest, RangeRequest, StatusRequest, StatusResponse, cluster_client::ClusterClient, kv_client::KvClient,
+    maintenance_client::MaintenanceClient,
 };
 use nix::{
     sys::signal::{Signal, kill},
@@ -123,6 +124,28 @@ impl Cluster {
         Self { members: members.collect(), _directory: directory, _turn: turn }
     }
 
+    /// A member that is not of the cluster yet, with flags to join it.
+    pub fn newcomer(&self, name: &str) -> Member {
+        let ports = free_ports(2);
+        let (client, peer) = (format!("http://127.0.0.1:{}", ports[0]), format!("http://127.0.0.1:{}", ports[1]));
+        let data_dir = self._directory.path().join(name);
+        let mut listed: Vec<_> = self.members.iter().map(|member| format!("{}={}", member.name, member.peer_url())).collect();
+        listed.push(format!("{name}={peer}"));
+        let flags = [
+            ("--name", name),
+            ("--data-dir", data_dir.to_str().unwrap()),
+            ("--listen-client-urls", &client),
+            ("--advertise-client-urls", &client),
+            ("--listen-peer-urls", &peer),
+            ("--initial-advertise-peer-urls", &peer),
+            ("--initial-cluster", &listed.join(",")),
+            ("--initial-cluster-state", "existing"),
+        ];
+        let flags = flags.iter().flat_map(|(flag, value)| [flag.to_string(), value.to_string()]).collect();
+        let log = self._directory.path().join(format!("{name}.log"));
+        Member { name: name.to_owned(), client_port: ports[0], data_dir, log, flags, process: None }
+    }
+
     /// Position of the member that leads, as the others say too.
     pub async fn leader(&self) -> usize {
         let status = self.running().wait_for_leader().await;
@@ -160,6 +183,27 @@ impl Member {
         let log = File::options().create(true).append(true).open(&self.log).unwrap();
         let child = command.args(&self.flags).env_remove("RUST_LOG").stdout(Stdio::null()).stderr(log).spawn();
         self.process = Some(child.unwrap());
+    }
+
+    /// Where its peers reach it.
+    pub fn peer_url(&self) -> String {
+        self.flag("--initial-advertise-peer-urls")
+    }
+
+    /// The value of one of its flags.
+    pub fn flag(&self, name: &str) -> String {
+        let at = self.flags.iter().position(|flag| flag == name).unwrap();
+        self.flags[at + 1].clone()
+    }
+
+    /// Starts with another value of a flag from now on.
+    pub fn set_flag(&mut self, name: &str, value: &str) {
+        let at = self.flags.iter().position(|flag| flag == name).unwrap();
+        self.flags[at + 1] = value.to_owned();
+    }
+
+    pub fn cluster(&self) -> ClusterClient<Channel> {
+        ClusterClient::new(self.channel())
     }
 
     /// Makes its data directory from a snapshot file, with the command of that name; whether that worked.
@@ -262,7 +306,7 @@ impl Drop for Member {
     }
 }
 
-fn free_ports(count: usize) -> Vec<u16> {
+pub fn free_ports(count: usize) -> Vec<u16> {
     let sockets: Vec<_> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
     sockets.iter().map(|socket| socket.local_addr().unwrap().port()).collect()
 }
