@@ -37,6 +37,16 @@ pub fn has(program: &str) -> bool {
     std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
 }
 
+/// Whether `quarterdeck up` would choose containerd here; says why not.
+pub fn containers_are_possible() -> bool {
+    let namespaces = || Command::new("unshare").args(["--mount", "--net", "true"]).status().is_ok_and(|status| status.success());
+    let possible = nix::unistd::geteuid().is_root() && has("containerd") && has("runc") && namespaces();
+    if !possible {
+        eprintln!("skipped: real containers need root that may make namespaces, containerd and runc");
+    }
+    possible
+}
+
 /// Runs a command to its end.
 pub fn run(command: &mut Command) -> Output {
     run_with_input(command, "")

@@ -4,24 +4,13 @@
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use tests::{Cluster, eventually, has, within};
+use tests::{Cluster, containers_are_possible, eventually, within};
 
 const EXAMPLE: &str = include_str!("../../deploy/examples/storefront-api.yaml");
 
-/// Whether `quarterdeck up` would choose containerd here.
-fn possible() -> bool {
-    let namespaces =
-        || std::process::Command::new("unshare").args(["--mount", "--net", "true"]).status().is_ok_and(|status| status.success());
-    let possible = nix::unistd::geteuid().is_root() && has("containerd") && has("runc") && namespaces();
-    if !possible {
-        eprintln!("skipped: real containers need root that may make namespaces, containerd and runc");
-    }
-    possible
-}
-
 #[test]
 fn containerd_ends_when_quarterdeck_is_killed() {
-    if !possible() {
+    if !containers_are_possible() {
         return;
     }
     let cluster = Cluster::up(&["--runtime", "containerd"]);
@@ -43,7 +32,7 @@ fn container_ids(cluster: &Cluster) -> Vec<String> {
 
 #[test]
 fn three_replicas_are_available_within_thirty_seconds_and_survive_the_kubelet() {
-    if !possible() {
+    if !containers_are_possible() {
         return;
     }
     let mut cluster = Cluster::up(&["--runtime", "containerd", "--restart"]);
