@@ -85,6 +85,11 @@ fn exec(runtime: &str) {
 }
 
 #[test]
+fn a_process_has_a_terminal() {
+    exec("process");
+}
+
+#[test]
 fn a_container_has_a_terminal() {
     if containers_are_possible() {
         exec("containerd");
