@@ -3,7 +3,7 @@
 
 use apimachinery::{
     Object,
-    field::{Error, ErrorList, Path},
+    field::{Error, ErrorKind, ErrorList, Path},
     names,
 };
 use serde_json::Value;
@@ -130,45 +130,39 @@ fn annotations(obj: &Object, path: &Path) -> ErrorList {
 }
 
 fn owners(obj: &Object, path: &Path) -> ErrorList {
-    let mut errors = ErrorList::new();
-    let mut controller: Option<String> = None;
-    let empty = Vec::new();
-    let list = obj.pointer("/metadata/ownerReferences").and_then(Value::as_array).unwrap_or(&empty);
-    for owner in list {
-        let text = |key: &str| owner.get(key).and_then(Value::as_str).unwrap_or_default();
-        for (key, detail) in [
-            ("apiVersion", "version must not be empty"),
-            ("kind", "must not be empty"),
-            ("name", "must not be empty"),
-            ("uid", "must not be empty"),
+    let (mut errors, mut controller) = (ErrorList::new(), None::<String>);
+    let owners = obj.owner_references();
+    for owner in &owners {
+        for (field, value, detail) in [
+            ("apiVersion", &owner.api_version, "version must not be empty"),
+            ("kind", &owner.kind, "must not be empty"),
+            ("name", &owner.name, "must not be empty"),
+            ("uid", &owner.uid, "must not be empty"),
         ] {
-            if text(key).is_empty() {
-                errors.push(Error::invalid(&path.child(key), text(key), detail));
+            if value.is_empty() {
+                errors.push(Error::invalid(&path.child(field), "", detail));
             }
         }
-        if text("apiVersion") == "v1" && text("kind") == "Event" {
-            errors.push(Error::invalid(path, owner_text(owner), "/v1, Kind=Event is disallowed from being an owner"));
+        if owner.api_version == "v1" && owner.kind == "Event" {
+            errors.push(invalid_owners(path, owner, "/v1, Kind=Event is disallowed from being an owner"));
         }
-        if owner.get("controller").and_then(Value::as_bool) == Some(true) {
-            match &controller {
-                Some(first) => errors.push(Error::invalid(
-                    path,
-                    Value::Array(list.clone()),
-                    format!(
-                        "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {}/{}",
-                        text("kind"),
-                        text("name")
-                    ),
-                )),
-                None => controller = Some(format!("{}/{}", text("kind"), text("name"))),
+        if owner.controller == Some(true) {
+            let name = format!("{}/{}", owner.kind, owner.name);
+            if let Some(first) = &controller {
+                let found = format!("Found \"true\" in references for {first} and {name}");
+                errors.push(invalid_owners(path, &owners, &format!("Only one reference can have Controller set to true. {found}")));
+            } else {
+                controller = Some(name);
             }
         }
     }
     errors
 }
 
-fn owner_text(owner: &Value) -> Value {
-    owner.clone()
+/// "Invalid value" with the owners' fields in the order in which upstream declares them, which a JSON value does not keep.
+fn invalid_owners(path: &Path, owners: &impl serde::Serialize, detail: &str) -> Error {
+    let shown = serde_json::to_string(owners).unwrap_or_default();
+    Error::new(ErrorKind::Invalid, path, None, format!("{shown}: {detail}"))
 }
 
 fn finalizers(obj: &Object, path: &Path) -> ErrorList {
@@ -275,6 +269,19 @@ mod tests {
         new.0.insert("spec".into(), json!({"a": 2}));
         set_generation(Generation::Fields(&["spec"]), &mut new, Some(&old));
         assert_eq!(new.generation(), 3);
+    }
+
+    #[test]
+    fn two_controllers_are_refused_and_shown_as_go_declares_them() {
+        let owner = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": "u", "controller": true});
+        let mut obj = object(json!({"name": "a", "namespace": "n", "ownerReferences": [owner("x"), owner("y")]}));
+        let resource = namespaced("", "v1", "ConfigMap", "configmaps");
+        let text = "metadata.ownerReferences: Invalid value: [{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"name\":\"x\",\"uid\":\"u\",\
+                    \"controller\":true},{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"name\":\"y\",\"uid\":\"u\",\"controller\":true}]: \
+                    Only one reference can have Controller set to true. Found \"true\" in references for ConfigMap/x and ConfigMap/y";
+        assert_eq!(texts(&validate(&resource, &obj)), [text]);
+        obj.meta_mut().insert("ownerReferences".into(), json!([{"apiVersion": "v1", "kind": "Event", "name": "", "uid": "u"}]));
+        assert_eq!(validate(&resource, &obj).len(), 2);
     }
 
     #[test]
