@@ -44,15 +44,33 @@ fn nothing_is_left_when_quarterdeck_itself_is_killed() {
     });
 }
 
-/// Without a store nothing is left to wait for, and no loop of the server's own may keep it from ending.
+/// A request that waits for the store keeps the server up for a while; its own loops must rest meanwhile, and let it end.
 #[test]
-fn an_api_server_whose_store_died_first_ends_when_told_to() {
+fn an_api_server_whose_store_died_first_ends_when_told_to_and_idles_until_then() {
     let cluster = Cluster::up(&["--components", "store,apiserver"]);
     let server = cluster.pid("apiserver");
     cluster.signal("store-1", Signal::SIGKILL);
     eventually("the API server misses its store", || cluster.kubectl(&["get", "--raw", "/readyz?verbose"]).err.contains("[-]etcd failed"));
-    cluster.signal("apiserver", Signal::SIGTERM);
-    within(Duration::from_secs(25), "it ends", || if alive(server) { Err(cluster.log("apiserver")) } else { Ok(()) });
+    std::thread::scope(|scope| {
+        scope.spawn(|| cluster.kubectl(&["create", "configmap", "waits", "--request-timeout=20s"]));
+        let waits = "apiserver_current_inflight_requests{request_kind=\"mutating\"} 1";
+        eventually("the request waits", || cluster.kubectl(&["get", "--raw", "/metrics"]).out.contains(waits));
+        let before = cpu(server);
+        cluster.signal("apiserver", Signal::SIGTERM);
+        let mut used = Duration::ZERO;
+        within(Duration::from_secs(25), "it ends", || {
+            used = cpu(server).saturating_sub(before).max(used);
+            if alive(server) { Err(cluster.log("apiserver")) } else { Ok(()) }
+        });
+        assert!(used < Duration::from_secs(3), "{used:?} of work for nobody");
+    });
+}
+
+/// The processor time a process has used, in the kernel's hundredths of a second.
+fn cpu(pid: i32) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let fields = stat.rsplit_once(") ").map_or("", |(_, rest)| rest).split(' ');
+    Duration::from_millis(fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum::<u64>() * 10)
 }
 
 #[test]
