@@ -130,8 +130,19 @@ impl Cluster {
         i32::try_from(self.up.id()).unwrap()
     }
 
+    /// Lets parts go on that a failed test left stopped: a kubelet that cannot end by itself leaves its containers behind.
+    fn resume(&self) {
+        let state = std::fs::read(self.directory().join("cluster.json")).unwrap_or_default();
+        let state: Value = serde_json::from_slice(&state).unwrap_or_default();
+        let pids = state["instances"].as_array().into_iter().flatten().filter_map(|process| process["pid"].as_i64());
+        for pid in pids.filter_map(|pid| i32::try_from(pid).ok()).filter(|pid| *pid > 0) {
+            let _ = kill(Pid::from_raw(pid), Signal::SIGCONT);
+        }
+    }
+
     /// Ctrl-C, and how it ended.
     pub fn stop(&mut self) -> std::process::ExitStatus {
+        self.resume();
         let _ = kill(Pid::from_raw(self.up_pid()), Signal::SIGINT);
         let began = Instant::now();
         loop {
