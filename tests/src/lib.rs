@@ -1,4 +1,5 @@
-//! The harness: clusters of real processes and of real containers, real clients to drive them, and waiting with a deadline.
+//! The harness: clusters of real processes and of real containers, real clients to drive them, broken wires between them, the
+//! history of what clients saw, and waiting with a deadline.
 //!
 //! Needs the binaries (`make build`) and clients (`make tools`); `make test` brings both.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -9,8 +10,11 @@ pub mod chain;
 mod cluster;
 mod command;
 mod compose;
+pub mod history;
 mod server;
+pub mod traffic;
 mod wait;
+pub mod wires;
 
 pub use admin::Admin;
 pub use background::Background;

@@ -1,0 +1,19 @@
+//! What clients of a store saw, and whether a store that loses, repeats and reorders nothing can have done it.
+//!
+//! Pure: records in, a verdict out. The truth everything is held against is the [`Log`]: the changes by revision, read
+//! back when the run is over. [`calls::check`] replays it and asks of every call whether its answer is the right one and
+//! came at a right time; [`watches::check`] asks of every watcher whether it was shown the log, all of it, once and in
+//! order.
+
+pub mod calls;
+mod log;
+mod model;
+#[cfg(test)]
+mod tests;
+mod violation;
+pub mod watches;
+
+pub use calls::{Answer, Call, Compare, Found, Op, Outcome, Request};
+pub use log::{Event, Kind, Log, Pair, Range};
+pub use violation::Violation;
+pub use watches::{Response, Stream, Watch};
