@@ -71,7 +71,8 @@ fn endpoint(url: &str, config: &Config) -> Result<Endpoint, Error> {
         .keep_alive_timeout(config.keep_alive_timeout)
         .keep_alive_while_idle(true);
     match &config.tls {
-        Some(tls) => endpoint.tls_config(tls_config(tls)).map_err(Error::config),
+        // The endpoint's own limit ends when the connection stands.
+        Some(tls) => endpoint.tls_config(tls_config(tls).timeout(config.dial_timeout)).map_err(Error::config),
         None if url.starts_with("https://") => Err(Error::Config(format!("{url} needs TLS settings"))),
         None => Ok(endpoint),
     }

@@ -25,7 +25,7 @@ pub(crate) const CLUSTER: &str = "cluster-id";
 /// Metadata that names the member that is meant.
 pub(crate) const TO: &str = "to-member";
 
-/// A peer that does not accept a connection by then counts as unreachable.
+/// A peer that does not accept a connection by then, or does not answer on it, counts as unreachable.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// A silent connection is probed after this long, and given up when the probe stays unanswered as long again.
 const KEEP_ALIVE: Duration = Duration::from_secs(2);
@@ -89,6 +89,7 @@ impl Peers {
         let channel = match known {
             Some(channel) => channel,
             None => {
+                tracing::debug!(peer = format!("{id:x}"), ?lane, "connect");
                 let channel = self.connect(id, member).await;
                 self.note(id, member, channel.as_ref().err());
                 let channel = channel?;
@@ -161,7 +162,8 @@ fn endpoint(url: &str, tls: &PeerTls) -> Result<Endpoint, Error> {
 
 fn client_tls(files: &PeerTls) -> Result<ClientTlsConfig, Error> {
     let read = |path: &PathBuf| std::fs::read(path).map_err(|e| Error::TlsFile(path.clone(), e));
-    let mut config = ClientTlsConfig::new();
+    // The endpoint's own limit ends when the connection stands.
+    let mut config = ClientTlsConfig::new().timeout(CONNECT_TIMEOUT);
     if let Some(ca) = &files.ca_file {
         config = config.ca_certificate(Certificate::from_pem(read(ca)?));
     }
@@ -205,5 +207,21 @@ impl Interceptor for Check {
             return Err(tonic::Status::failed_precondition("etcdserver: cluster ID mismatch"));
         }
         Ok(request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_peer_that_accepts_a_connection_and_stays_silent_is_not_waited_for() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("https://{}", listener.local_addr().unwrap());
+        let peers = Peers::new(Identity { cluster_id: 1, member_id: 2 }, PeerTls::default());
+        let silent = Member { name: "silent".into(), peer_urls: vec![url] };
+        let connected = peers.client(3, &silent, Lane::Log);
+        let connected = tokio::time::timeout(3 * CONNECT_TIMEOUT, connected).await.expect("it gives up");
+        assert!(matches!(connected.err(), Some(Error::Connect(..))));
     }
 }
