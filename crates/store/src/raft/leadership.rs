@@ -53,6 +53,16 @@ impl Leadership {
         alone || metrics.last_quorum_acked.is_some_and(|at| at.elapsed() <= self.patience)
     }
 
+    /// Returns once this member knows of another leadership than this one, or of a vote for one.
+    pub(crate) async fn end_of(&self, id: LeaderId) {
+        let mut metrics = self.metrics.clone();
+        while metrics.borrow_watched().vote.leader_id == id {
+            if metrics.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
     /// Whether this member leads.
     pub(crate) fn is_mine(&self, leader: &Leader) -> bool {
         leader.id.node_id == self.id

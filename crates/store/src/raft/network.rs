@@ -1,8 +1,8 @@
 //! What openraft sends to the other members.
 
-use std::{future::Future, time::Duration};
+use std::{future::Future, pin::Pin, time::Duration};
 
-use futures::{FutureExt, StreamExt};
+use futures::{FutureExt, StreamExt, stream};
 use openraft::{
     AnyError, OptionalSend,
     base::{BoxFuture, BoxStream},
@@ -90,8 +90,12 @@ impl Connection {
 
     fn failed(&self, status: &Status) -> RPCError<TypeConfig> {
         self.peers.forget(self.target, self.lane);
+        // What has a cause was not said by the peer: the connection broke. Only an unreachable peer is left in peace for a
+        // while; others are tried again at once.
+        let broken = std::error::Error::source(status).is_some();
         match status.code() {
             Code::Unavailable | Code::FailedPrecondition => RPCError::Unreachable(Unreachable::new(status)),
+            _ if broken => RPCError::Unreachable(Unreachable::new(status)),
             _ => RPCError::Network(NetworkError::new(status)),
         }
     }
@@ -129,7 +133,11 @@ impl RaftNetworkV2<TypeConfig> for Connection {
             return stream_append_sequential(self, input, option);
         }
         let open = async move {
-            let requests = input.map(pb::AppendRequest::from);
+            let mut requests = input.map(pb::AppendRequest::from).peekable();
+            // The first one is late while openraft leaves a peer in peace after errors: no connection before that.
+            if Pin::new(&mut requests).peek().await.is_none() {
+                return Ok(stream::empty().boxed() as BoxStream<'s, _>);
+            }
             let call = async move |mut client: Client| client.append_stream(requests).await;
             let responses = self.call(RPCTypes::AppendEntries, OPEN_STREAM, call).await?;
             let this = &*self;

@@ -109,7 +109,12 @@ impl Sender {
         let ids: Vec<_> = proposals.iter().map(|proposal| proposal.id).collect();
         let proposals = proposals.into_iter().map(Into::into).collect();
         let request = pb::ProposeRequest { leader: Some(leader.id.into()), proposals };
-        match client.propose(request).await {
+        let answer = tokio::select! {
+            answer = client.propose(request) => answer,
+            // A leader cut off may never answer, and what it would say no longer counts: the next one's first entry tells.
+            () = self.leadership.end_of(leader.id) => return,
+        };
+        match answer {
             Ok(response) => self.reject(response.into_inner().rejected).await,
             // Refused at the door: it did not read them.
             Err(status) if status.code() == Code::FailedPrecondition => self.reject(ids).await,

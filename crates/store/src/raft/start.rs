@@ -187,15 +187,20 @@ fn open(directory: &Path) -> Result<(Arc<dyn Database>, Arc<Home>), Error> {
 /// etcd's timings in openraft's terms: a follower campaigns between one and a half and two election timeouts after it
 /// last heard from a leader (its lease, then a random part), and grants nobody a vote within one. The shortest random
 /// part is also how long a candidate waits for a vote, which the voter has to sync.
+///
+/// A heartbeat must be answered before the next one is due, or it counts for nothing: where that is sooner than the
+/// election timeout allows for, they are sent less often than asked, so that a far or busy peer is not a lost one.
 fn config(options: &Options) -> Result<openraft::Config, openraft::ConfigError> {
     let election = options.election_timeout.as_millis() as u64;
-    let heartbeat = options.heartbeat.as_millis() as u64;
+    let heartbeat = (options.heartbeat.as_millis() as u64).max(election / 3);
     let config = openraft::Config {
         cluster_name: "store".into(),
         heartbeat_interval: heartbeat,
         election_timeout_min: (election / 2).max(heartbeat + 1),
         election_timeout_max: election,
         enable_pre_vote: Some(true),
+        // A leader that hears no quorum falls silent for so long: those who still hear it can elect another.
+        quorum_loss_probe_interval: Some(3 * election),
         // A restarted leader has to be elected again: only then does it know what was committed without it.
         enable_leader_restore: Some(false),
         // Both are decided by log bytes, in `housekeeping`.

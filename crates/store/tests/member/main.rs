@@ -9,6 +9,7 @@ mod flags;
 mod maintenance;
 mod membership;
 mod newcomer;
+mod partitions;
 mod single;
 mod support;
 mod tls;

@@ -5,6 +5,7 @@ use std::{
     net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -17,8 +18,12 @@ use nix::{
     unistd::Pid,
 };
 use tempfile::TempDir;
+use tests::wires::Wires;
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tonic::{Status, transport::Channel};
+
+/// No further flags.
+const NONE: &[&str] = &[];
 
 /// Longest wait for something that must happen.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -34,8 +39,9 @@ enum Turn {
 
 /// A cluster in a temporary directory; its processes end with it.
 pub struct Cluster {
-    _directory: TempDir,
     pub members: Vec<Member>,
+    // After the members, which print their logs from it when a test fails.
+    _directory: TempDir,
     _turn: Turn,
 }
 
@@ -45,6 +51,8 @@ pub struct Member {
     pub client_port: u16,
     pub data_dir: PathBuf,
     pub log: PathBuf,
+    /// Keys and certificates, where it speaks TLS.
+    pki: Option<PathBuf>,
     flags: Vec<String>,
     process: Option<Child>,
 }
@@ -59,7 +67,7 @@ impl Cluster {
 
     /// As [`Cluster::start`], with no other cluster running meanwhile: for tests that measure time.
     pub async fn start_alone(size: usize) -> Self {
-        let mut cluster = Self::lay_out("http", size, &[], Turn::Alone(TURN.write().await));
+        let mut cluster = Self::lay_out(None, &Ports::free(size), NONE, Turn::Alone(TURN.write().await));
         cluster.members.iter_mut().for_each(Member::start);
         cluster.wait_for_leader().await;
         cluster
@@ -67,7 +75,7 @@ impl Cluster {
 
     /// A cluster of which nobody runs yet.
     pub async fn not_started(size: usize) -> Self {
-        Self::lay_out("http", size, &[], Turn::Shared(TURN.read().await))
+        Self::lay_out(None, &Ports::free(size), NONE, Turn::Shared(TURN.read().await))
     }
 
     async fn wait_for_leader(&self) {
@@ -78,48 +86,60 @@ impl Cluster {
 
     /// Starts members with further flags; does not wait.
     pub async fn start_with(size: usize, further: &[&str]) -> Self {
-        Self::start_at("http", size, further).await
+        Self::start_at(None, size, further).await
     }
 
     /// Starts members that speak TLS only, with the files of a directory; does not wait.
     pub async fn start_tls(size: usize, pki: &Path) -> Self {
-        let file = |name: &str| pki.join(name).to_str().unwrap().to_owned();
-        let (ca, cert, key) = (file("ca.crt"), file("tls.crt"), file("tls.key"));
-        let client = ["--cert-file", &cert, "--key-file", &key, "--trusted-ca-file", &ca, "--client-cert-auth"];
-        let peer = ["--peer-cert-file", &cert, "--peer-key-file", &key, "--peer-trusted-ca-file", &ca];
-        Self::start_at("https", size, &[&client[..], &peer[..], &["--peer-client-cert-auth"]].concat()).await
+        Self::start_at(Some(pki), size, NONE).await
     }
 
-    async fn start_at(scheme: &str, size: usize, further: &[&str]) -> Self {
-        let mut cluster = Self::lay_out(scheme, size, further, Turn::Shared(TURN.read().await));
+    /// Starts members that reach each other by wires, with TLS where there is a directory with its files; does not wait.
+    pub async fn start_wired(size: usize, pki: Option<&Path>, wires: &Arc<Wires>) -> Self {
+        let mut ports = Ports::free(size);
+        for (number, port) in ports.advertised.iter_mut().enumerate() {
+            *port = wires.listen(number, ports.peers[number]).await;
+        }
+        let mut cluster = Self::lay_out(pki, &ports, NONE, Turn::Shared(TURN.read().await));
+        for (number, member) in cluster.members.iter_mut().enumerate() {
+            member.start();
+            wires.is_process(number, member.pid());
+        }
+        cluster
+    }
+
+    async fn start_at(pki: Option<&Path>, size: usize, further: &[&str]) -> Self {
+        let mut cluster = Self::lay_out(pki, &Ports::free(size), further, Turn::Shared(TURN.read().await));
         cluster.members.iter_mut().for_each(Member::start);
         cluster
     }
 
-    fn lay_out(scheme: &str, size: usize, further: &[&str], turn: Turn) -> Self {
+    fn lay_out(pki: Option<&Path>, ports: &Ports, further: &[&str], turn: Turn) -> Self {
+        let (scheme, keys) = pki.map_or(("http", Vec::new()), |pki| ("https", tls_flags(pki)));
         let directory = tempfile::tempdir().unwrap();
-        let ports = free_ports(2 * size);
+        let (size, pki) = (ports.clients.len(), pki.map(Path::to_owned));
         let names: Vec<_> = (1..=size).map(|number| format!("m{number}")).collect();
-        let peers: Vec<_> = ports[size..].iter().map(|port| format!("{scheme}://127.0.0.1:{port}")).collect();
+        let url = |port: &u16| format!("{scheme}://127.0.0.1:{port}");
+        let peers: Vec<_> = ports.advertised.iter().map(url).collect();
         let initial: Vec<_> = names.iter().zip(&peers).map(|(name, url)| format!("{name}={url}")).collect();
         let members = (0..size).map(|i| {
-            let client = format!("{scheme}://127.0.0.1:{}", ports[i]);
+            let client = url(&ports.clients[i]);
             let data_dir = directory.path().join(&names[i]);
             let mut flags: Vec<String> = [
                 ("--name", names[i].as_str()),
                 ("--data-dir", data_dir.to_str().unwrap()),
                 ("--listen-client-urls", &client),
                 ("--advertise-client-urls", &client),
-                ("--listen-peer-urls", &peers[i]),
+                ("--listen-peer-urls", &url(&ports.peers[i])),
                 ("--initial-advertise-peer-urls", &peers[i]),
                 ("--initial-cluster", &initial.join(",")),
             ]
             .iter()
             .flat_map(|(flag, value)| [flag.to_string(), value.to_string()])
             .collect();
-            flags.extend(further.iter().map(ToString::to_string));
+            flags.extend(further.iter().map(ToString::to_string).chain(keys.iter().cloned()));
             let log = directory.path().join(format!("{}.log", names[i]));
-            Member { name: names[i].clone(), client_port: ports[i], data_dir, log, flags, process: None }
+            Member { name: names[i].clone(), client_port: ports.clients[i], data_dir, log, pki: pki.clone(), flags, process: None }
         });
         Self { members: members.collect(), _directory: directory, _turn: turn }
     }
@@ -225,6 +245,7 @@ impl Member {
             client_port: self.client_port,
             data_dir: self.data_dir.clone(),
             log: self.log.clone(),
+            pki: self.pki.clone(),
             flags: Vec::new(),
             process: None,
         }
@@ -263,13 +284,22 @@ impl Member {
         panic!("{} did not end in {PATIENCE:?}:\n{}", self.name, self.logged());
     }
 
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.process.as_ref().unwrap().id()
+    }
+
     pub fn url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.client_port)
+        let scheme = if self.pki.is_some() { "https" } else { "http" };
+        format!("{scheme}://127.0.0.1:{}", self.client_port)
     }
 
     /// A connection that opens itself when there is someone to talk to.
     pub fn channel(&self) -> Channel {
-        Channel::from_shared(self.url()).unwrap().connect_lazy()
+        match &self.pki {
+            Some(pki) => crate::tls::channel(pki, self.client_port, true),
+            None => Channel::from_shared(self.url()).unwrap().connect_lazy(),
+        }
     }
 
     pub fn kv(&self) -> KvClient<Channel> {
@@ -304,6 +334,29 @@ impl Drop for Member {
             eprintln!("--- {} ---\n{}", self.name, self.logged());
         }
     }
+}
+
+/// Where members listen, and where they tell the others to reach them.
+struct Ports {
+    clients: Vec<u16>,
+    peers: Vec<u16>,
+    advertised: Vec<u16>,
+}
+
+impl Ports {
+    fn free(size: usize) -> Self {
+        let mut clients = free_ports(2 * size);
+        let peers = clients.split_off(size);
+        Self { clients, advertised: peers.clone(), peers }
+    }
+}
+
+fn tls_flags(pki: &Path) -> Vec<String> {
+    let file = |name: &str| pki.join(name).to_str().unwrap().to_owned();
+    let (ca, cert, key) = (file("ca.crt"), file("tls.crt"), file("tls.key"));
+    let client = ["--cert-file", &cert, "--key-file", &key, "--trusted-ca-file", &ca, "--client-cert-auth"];
+    let peer = ["--peer-cert-file", &cert, "--peer-key-file", &key, "--peer-trusted-ca-file", &ca, "--peer-client-cert-auth"];
+    client.iter().chain(&peer).map(ToString::to_string).collect()
 }
 
 pub fn free_ports(count: usize) -> Vec<u16> {

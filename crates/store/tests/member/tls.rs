@@ -9,7 +9,7 @@ use tonic::transport::{Certificate, Channel, ClientTlsConfig, Identity};
 use crate::support::eventually;
 
 /// Writes an authority and, signed by it, one certificate for servers, peers and clients.
-fn write_pki(directory: &Path) {
+pub fn write_pki(directory: &Path) {
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -23,7 +23,14 @@ fn write_pki(directory: &Path) {
     fs::write(directory.join("tls.key"), key.serialize_pem()).unwrap();
 }
 
-fn channel(directory: &Path, port: u16, with_certificate: bool) -> Channel {
+/// What a client trusts and proves itself with.
+pub fn client(directory: &Path) -> etcd::client::Tls {
+    let read = |name: &str| fs::read(directory.join(name)).unwrap();
+    etcd::client::Tls { ca: read("ca.crt"), identity: Some((read("tls.crt"), read("tls.key"))) }
+}
+
+/// A connection to the member at this port.
+pub fn channel(directory: &Path, port: u16, with_certificate: bool) -> Channel {
     let read = |name: &str| fs::read(directory.join(name)).unwrap();
     let mut tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(read("ca.crt")));
     if with_certificate {
