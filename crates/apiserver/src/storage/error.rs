@@ -49,12 +49,9 @@ pub(crate) enum Error {
     /// A continue token nobody issued.
     #[error("continue key is not valid: {0}")]
     BadContinue(String),
-    /// The store did not answer in time; a write may or may not have happened.
+    /// The store did not answer in time, says that it could not do so, or went away; a write may or may not have happened.
     #[error("{0}")]
     Timeout(String),
-    /// The store cannot be reached or has no leader; a write may or may not have happened.
-    #[error("{0}")]
-    Unavailable(String),
     /// The store answered with something unexpected.
     #[error("{0}")]
     Store(String),
@@ -124,7 +121,7 @@ impl Error {
             Self::BadContinue(_) => Status::bad_request(message),
             Self::Timeout(_) => Status::timeout(format!("request did not complete within requested timeout - {message}"), 0),
             // Upstream hands on the store's own text, without a reason.
-            Self::Unavailable(_) | Self::Store(_) => Status::failure(500, "", message),
+            Self::Store(_) => Status::failure(500, "", message),
             Self::Decode { .. } => Status::internal(message),
         }
     }

@@ -163,7 +163,7 @@ impl Cluster {
         ];
         let flags = flags.iter().flat_map(|(flag, value)| [flag.to_string(), value.to_string()]).collect();
         let log = self._directory.path().join(format!("{name}.log"));
-        Member { name: name.to_owned(), client_port: ports[0], data_dir, log, flags, process: None }
+        Member { name: name.to_owned(), client_port: ports[0], data_dir, log, pki: None, flags, process: None }
     }
 
     /// Position of the member that leads, as the others say too.

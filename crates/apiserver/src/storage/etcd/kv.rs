@@ -193,7 +193,7 @@ fn failed_at(error: ClientError, requested: Revision) -> Error {
         }
         (_, Code::OutOfRange) => Error::FutureRevision { requested, current: 0 },
         (_, Code::DeadlineExceeded) => Error::Timeout("context deadline exceeded".to_owned()),
-        (_, Code::Unavailable) => Error::Unavailable(text),
+        (_, Code::Unavailable) => Error::Timeout(text),
         _ => Error::Store(text),
     }
 }
@@ -218,20 +218,18 @@ mod tests {
     use crate::storage::Verb;
 
     #[test]
-    fn a_store_that_fails_is_told_apart_from_one_that_is_late_or_away() {
+    fn a_store_that_is_late_or_away_makes_a_request_time_out_and_one_that_refuses_makes_it_fail() {
         let answer = |status: Status| failed(status.into()).into_status(Verb::Create, &GroupResource::new("", "configmaps"), "x");
+        let words = "Timeout: request did not complete within requested timeout";
         let away = answer(Status::unavailable("connection error: http2 error: keep-alive timed out"));
-        assert_eq!(
-            (away.code, &*away.message),
-            (500, "rpc error: code = Unavailable desc = connection error: http2 error: keep-alive timed out")
-        );
+        let cause = "rpc error: code = Unavailable desc = connection error: http2 error: keep-alive timed out";
+        assert_eq!((away.code, &*away.reason, away.message), (504, "Timeout", format!("{words} - {cause}")));
         let late = answer(Status::deadline_exceeded("context deadline exceeded"));
-        assert_eq!(
-            (late.code, &*late.message),
-            (504, "Timeout: request did not complete within requested timeout - context deadline exceeded")
-        );
+        assert_eq!((late.code, late.message), (504, format!("{words} - context deadline exceeded")));
         let own = answer(Status::unavailable("etcdserver: request timed out"));
-        assert_eq!((own.code, &*own.message), (500, "etcdserver: request timed out"));
+        assert_eq!((own.code, own.message), (504, format!("{words} - etcdserver: request timed out")));
+        let full = answer(Status::resource_exhausted("etcdserver: mvcc: database space exceeded"));
+        assert_eq!((full.code, &*full.message), (500, "etcdserver: mvcc: database space exceeded"));
     }
 
     #[test]
