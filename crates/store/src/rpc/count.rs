@@ -13,7 +13,7 @@ use prometheus_client::metrics::{counter::Counter, family::Family};
 use tonic::Code;
 
 /// Every method that is served, with its kind. Others are not counted: their names come from outside.
-const METHODS: [(&str, &str, &str); 29] = [
+const METHODS: [(&str, &str, &str); 36] = [
     ("etcdserverpb.KV", "Range", "unary"),
     ("etcdserverpb.KV", "Put", "unary"),
     ("etcdserverpb.KV", "DeleteRange", "unary"),
@@ -38,6 +38,13 @@ const METHODS: [(&str, &str, &str); 29] = [
     ("etcdserverpb.Maintenance", "Snapshot", "server_stream"),
     ("etcdserverpb.Maintenance", "MoveLeader", "unary"),
     ("etcdserverpb.Maintenance", "Downgrade", "unary"),
+    ("v3lockpb.Lock", "Lock", "unary"),
+    ("v3lockpb.Lock", "Unlock", "unary"),
+    ("v3electionpb.Election", "Campaign", "unary"),
+    ("v3electionpb.Election", "Proclaim", "unary"),
+    ("v3electionpb.Election", "Leader", "unary"),
+    ("v3electionpb.Election", "Observe", "server_stream"),
+    ("v3electionpb.Election", "Resign", "unary"),
     ("etcdserverpb.Auth", "AuthEnable", "unary"),
     ("etcdserverpb.Auth", "AuthDisable", "unary"),
     ("etcdserverpb.Auth", "AuthStatus", "unary"),

@@ -15,7 +15,8 @@ const ANSWERED: [&str; 3] = ["/etcdserverpb.KV/Range", "/etcdserverpb.Maintenanc
 /// Refuses everything else while this member is a learner.
 pub(super) async fn refuse(State(raft): State<RaftNode>, request: Request, next: Next) -> Response {
     let path = request.uri().path();
-    if raft.learns() && path.starts_with("/etcdserverpb.") && !ANSWERED.contains(&path) {
+    let ours = ["/etcdserverpb.", "/v3lockpb.", "/v3electionpb."].iter().any(|package| path.starts_with(package));
+    if raft.learns() && ours && !ANSWERED.contains(&path) {
         return Status::from(Refusal::NotSupportedForLearner).into_http::<axum::body::Body>().into_response();
     }
     next.run(request).await

@@ -7,6 +7,7 @@ use etcd::encoded::watch_server::WatchServer;
 use etcd::etcdserverpb::{
     cluster_server::ClusterServer, kv_server::KvServer, lease_server::LeaseServer, maintenance_server::MaintenanceServer,
 };
+use etcd::{v3electionpb::election_server::ElectionServer, v3lockpb::lock_server::LockServer};
 use tokio::{task::JoinSet, time::sleep};
 use tonic::service::{Routes, interceptor::InterceptedService};
 
@@ -52,7 +53,9 @@ pub(crate) fn router(raft: &RaftNode, config: &Config, calls: Calls) -> axum::Ro
     routes
         .add_service(guarded!(KvServer::new(context.clone())))
         .add_service(guarded!(WatchServer::new(context.clone())))
-        .add_service(guarded!(LeaseServer::new(context)))
+        .add_service(guarded!(LeaseServer::new(context.clone())))
+        .add_service(guarded!(LockServer::new(context.clone())))
+        .add_service(guarded!(ElectionServer::new(context)))
         .add_service(guarded!(ClusterServer::new(cluster)))
         .add_service(guarded!(MaintenanceServer::new(maintenance)));
     let counted = axum::middleware::from_fn_with_state(calls, count::count);

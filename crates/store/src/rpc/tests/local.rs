@@ -13,6 +13,8 @@ use etcd::{
     client::{Client, Config},
     encoded::watch_server::WatchServer,
     etcdserverpb::{kv_server::KvServer, lease_server::LeaseServer},
+    v3electionpb::election_server::ElectionServer,
+    v3lockpb::lock_server::LockServer,
 };
 use futures::StreamExt;
 use std::{
@@ -94,6 +96,8 @@ pub(super) async fn serve(limits: Limits) -> Served {
     let server = Server::builder()
         .add_service(KvServer::new(context.clone()).max_decoding_message_size(4 << 20))
         .add_service(LeaseServer::new(context.clone()))
+        .add_service(LockServer::new(context.clone()))
+        .add_service(ElectionServer::new(context.clone()))
         .add_service(WatchServer::new(context));
     let stopped = stop.clone().cancelled_owned();
     let incoming = TcpListenerStream::new(listener).map(|stream| stream.and_then(|stream| stream.set_nodelay(true).map(|()| stream)));

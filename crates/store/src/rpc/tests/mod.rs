@@ -3,4 +3,5 @@
 mod kv;
 mod lease;
 mod local;
+mod queue;
 mod watch;
