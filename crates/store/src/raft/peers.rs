@@ -219,7 +219,7 @@ mod tests {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("https://{}", listener.local_addr().unwrap());
         let peers = Peers::new(Identity { cluster_id: 1, member_id: 2 }, PeerTls::default());
-        let silent = Member { name: "silent".into(), peer_urls: vec![url] };
+        let silent = Member { name: "silent".into(), peer_urls: vec![url], learner: false };
         let connected = peers.client(3, &silent, Lane::Log);
         let connected = tokio::time::timeout(3 * CONNECT_TIMEOUT, connected).await.expect("it gives up");
         assert!(matches!(connected.err(), Some(Error::Connect(..))));
