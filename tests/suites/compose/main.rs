@@ -6,6 +6,7 @@ mod cleanup;
 mod node_cut;
 mod parts;
 mod pods;
+mod quorum;
 mod rollout;
 
 use libtest_mimic::{Arguments, Trial};
@@ -16,6 +17,7 @@ const CLUSTERS: usize = 3;
 
 /// Each on a cluster of its own; the longest first.
 const TESTS: &[(&str, fn())] = &[
+    ("members_are_lost_and_nothing_else", quorum::members_are_lost_and_nothing_else),
     ("a_rollout_goes_on_after_any_part_is_killed", parts::a_rollout_goes_on_after_any_part_is_killed),
     ("a_rollout_goes_on_after_apiserver_or_scheduler_pause", parts::a_rollout_goes_on_after_apiserver_or_scheduler_pause),
     (
