@@ -9,6 +9,7 @@ use std::{
 };
 
 use etcd::etcdserverpb::{MoveLeaderRequest, maintenance_client::MaintenanceClient};
+use tests::traffic::{Door, Shape, Traffic};
 use tokio::task::JoinHandle;
 use tonic::Code;
 
@@ -92,6 +93,28 @@ async fn writes_go_on_when_the_leader_is_killed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn writes_go_on_when_a_follower_is_killed() {
     writes_go_on_without(false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn five_members_survive_the_loss_of_two_and_nobody_sees_a_change_twice_or_not_at_all() {
+    let mut cluster = Cluster::start(5).await;
+    let doors = cluster.members.iter().map(|member| Door::new(&member.name, &member.url(), None)).collect();
+    let traffic = Traffic::start(4711, Shape { writers: 1, watchers: 1, ..Shape::default() }, doors).await;
+    traffic.writes_through(&[0, 1, 2, 3, 4]).await;
+    let leader = cluster.leader().await;
+    let lost = [leader, (leader + 1) % 5];
+    let left = [(leader + 2) % 5, (leader + 3) % 5, (leader + 4) % 5];
+    for member in lost {
+        cluster.members[member].kill();
+    }
+    let took = traffic.writes_through(&left).await;
+    assert!(took < Duration::from_secs(10), "writing through {left:?} after {took:?}");
+    for member in lost {
+        cluster.members[member].start();
+    }
+    traffic.writes_through(&[0, 1, 2, 3, 4]).await;
+    let summary = traffic.end().await.unwrap_or_else(|violation| panic!("{violation}"));
+    assert!(summary.acknowledged > 20, "{summary:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
