@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, chown};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, lchown};
 use std::path::Path;
 
 use anyhow::Context;
@@ -49,8 +49,9 @@ fn hand_over(directory: &Path, user: u32, group: u32) -> anyhow::Result<()> {
     for entry in std::fs::read_dir(directory).with_context(|| format!("read {}", directory.display()))? {
         let entry = entry.with_context(|| format!("read {}", directory.display()))?;
         let (path, meta) = (entry.path(), entry.metadata().with_context(|| format!("read {}", entry.path().display()))?);
-        if (meta.uid(), meta.gid()) != (user, group) && !meta.is_symlink() {
-            chown(&path, Some(user), Some(group)).with_context(|| format!("change owner of {}", path.display()))?;
+        if (meta.uid(), meta.gid()) != (user, group) {
+            // Never through a link: whoever owns the directory could have put one there since it was looked at.
+            lchown(&path, Some(user), Some(group)).with_context(|| format!("change owner of {}", path.display()))?;
         }
         if meta.is_dir() {
             hand_over(&path, user, group)?;

@@ -11,7 +11,7 @@ pub(crate) mod roster;
 
 use std::net::IpAddr;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
     SanType,
@@ -51,7 +51,14 @@ impl Authority {
     /// The authority in `<name>.crt` and `<name>.key` below `pki/`, made when it is not there yet.
     pub(crate) fn open(layout: &Layout, name: &str, common_name: &str) -> anyhow::Result<Self> {
         let (cert_file, key_file) = (layout.pki(&format!("{name}.crt")), layout.pki(&format!("{name}.key")));
-        if !cert_file.exists() || !key_file.exists() {
+        let (cert_exists, key_exists) = (cert_file.exists(), key_file.exists());
+        if cert_exists != key_exists {
+            let (there, missing) = if cert_exists { (&cert_file, &key_file) } else { (&key_file, &cert_file) };
+            // A new pair would make strangers of all that the old one signed.
+            let (there, missing) = (there.display(), missing.display());
+            bail!("{missing} is missing while {there} is there: put it back, or remove {there} for a new authority");
+        }
+        if !cert_exists {
             let key = KeyPair::generate().context("generate key")?;
             let cert = authority_params(common_name).self_signed(&key).context("sign certificate")?;
             write_private(&key_file, &key.serialize_pem())?;
@@ -150,6 +157,21 @@ mod tests {
         assert_eq!(Authority::open(&layout, "ca", "kubernetes").unwrap().cert, first);
         let mode = std::fs::metadata(layout.pki("ca.key")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn half_an_authority_is_named_and_never_replaced() {
+        for (lost, left) in [("ca.crt", "ca.key"), ("ca.key", "ca.crt")] {
+            let directory = tempfile::tempdir().unwrap();
+            let layout = Layout::new(directory.path()).unwrap();
+            Authority::open(&layout, "ca", "kubernetes").unwrap();
+            std::fs::remove_file(layout.pki(lost)).unwrap();
+            let before = read(&layout.pki(left)).unwrap();
+            let Err(error) = Authority::open(&layout, "ca", "kubernetes") else { panic!("opened without {lost}") };
+            assert!(error.to_string().starts_with(&format!("{} is missing", layout.pki(lost).display())), "{error}");
+            assert_eq!(read(&layout.pki(left)).unwrap(), before);
+            assert!(!layout.pki(lost).exists());
+        }
     }
 
     #[test]
