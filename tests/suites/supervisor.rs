@@ -36,15 +36,25 @@ impl Drop for Supervised {
     }
 }
 
-/// `None`, with a word about it, where root may not make namespaces.
+/// With everything running; `None` where that is not possible.
 fn start() -> Option<Supervised> {
+    let supervised = start_with(&[])?;
+    eventually("everything runs", || {
+        ["containerd", "kubelet", "node-routes"].iter().all(|program| supervised.pid(program).is_some())
+            && supervised.directory.path().join("began").exists()
+    });
+    Some(supervised)
+}
+
+/// With other stand-ins for some programs; `None`, with a word about it, where root may not make namespaces.
+fn start_with(others: &[(&str, &str)]) -> Option<Supervised> {
     let allowed = Command::new("unshare").args(["--mount", "--pid", "--fork", "true"]).output().is_ok_and(|output| output.status.success());
     if !allowed {
         eprintln!("skipped: PID 1 of a namespace needs root that may make one");
         return None;
     }
     let directory = tempfile::tempdir().unwrap();
-    for (name, script) in STAND_INS {
+    for (name, script) in STAND_INS.iter().chain(others) {
         let path = directory.path().join(name);
         std::fs::write(&path, format!("#!/bin/bash\n{script}\n")).unwrap();
         std::fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
@@ -59,12 +69,7 @@ fn start() -> Option<Supervised> {
         .env("PATH", path)
         .spawn()
         .unwrap();
-    let supervised = Supervised { unshare, directory };
-    eventually("everything runs", || {
-        ["containerd", "kubelet", "node-routes"].iter().all(|program| supervised.pid(program).is_some())
-            && supervised.directory.path().join("began").exists()
-    });
-    Some(supervised)
+    Some(Supervised { unshare, directory })
 }
 
 fn children(pid: i32) -> Vec<i32> {
@@ -131,6 +136,16 @@ fn a_stop_gives_containers_time_to_end_and_leaves_nothing_within_dockers_ten_sec
     let status = within(Duration::from_secs(9), "PID 1 has ended", || node.unshare.try_wait().unwrap().ok_or_else(|| "it runs".to_owned()));
     assert!(status.success(), "{status}");
     assert!(node.directory.path().join("ended").exists(), "the container was killed before it could end");
+}
+
+#[test]
+fn a_stop_during_the_preparation_is_obeyed_at_once() {
+    let Some(mut node) = start_with(&[("prepare", "touch preparing\nexec sleep infinity")]) else { return };
+    eventually("it prepares", || node.directory.path().join("preparing").exists());
+    signal(node.supervisor(), Signal::SIGTERM);
+    let status = within(Duration::from_secs(5), "PID 1 has ended", || node.unshare.try_wait().unwrap().ok_or_else(|| "it runs".to_owned()));
+    assert!(status.success(), "{status}");
+    assert!(!node.directory.path().join("kubelet.args").exists());
 }
 
 #[test]
