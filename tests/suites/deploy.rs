@@ -1,12 +1,14 @@
 //! `docker-compose.yml` and the scripts of `deploy/`, each at its own door: without an image, without a cluster.
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
-use tests::{binary, run};
+use tests::{Output, binary, run};
 
 const COMPOSE: &str = include_str!("../../docker-compose.yml");
 const SUPERVISOR: &str = include_str!("../../deploy/images/node/supervisor");
@@ -111,4 +113,51 @@ fn both_kinds_of_node_give_their_templates_every_value() {
         let missing: Vec<_> = keys.filter(|key| !call.contains(&format!(" {key}="))).collect();
         assert!(missing.is_empty(), "{script} gives {template} no {missing:?}");
     }
+}
+
+/// `deploy/cluster` with stand-ins for programs and all data below `home`; what `quarterdeck` is asked is in `home/asked`.
+fn cluster(home: &Path, stand_ins: &[(&str, &str)], args: &[&str]) -> Output {
+    let bin = home.join("bin");
+    std::fs::create_dir(&bin).unwrap();
+    for (name, script) in stand_ins.iter().chain(&[("quarterdeck", "echo \"$@\" >>\"$XDG_DATA_HOME/asked\"")]) {
+        let path = bin.join(name);
+        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+    }
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let environment = [("PATH", Path::new(&path)), ("XDG_DATA_HOME", home), ("TMPDIR", home), ("QUARTERDECK_DATA", &home.join("data"))];
+    run(Command::new(deploy("cluster")).args(args).envs(environment))
+}
+
+#[test]
+fn cleaning_up_takes_what_pki_wrote_and_nothing_else() {
+    let home = tempfile::tempdir().unwrap();
+    let data = home.path().join("data");
+    let endpoint = "--control-plane-endpoint=https://apiserver:6443";
+    let pki = || {
+        run(Command::new(binary("quarterdeck")).args(["pki", endpoint, "--store-names=s", "--node-names=n", "--data-dir"]).arg(&data)).ok()
+    };
+    pki();
+    std::fs::write(data.join("pki/mine.txt"), "").unwrap();
+    std::fs::write(data.join("letter.conf"), "").unwrap();
+    cluster(home.path(), &[("docker", "exit 1")], &["clean"]).ok();
+    let left =
+        |directory: &Path| -> BTreeSet<_> { std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name()).collect() };
+    assert_eq!(left(&data), ["letter.conf".into(), "pki".into()].into());
+    assert_eq!(left(&data.join("pki")), ["mine.txt".into()].into());
+
+    std::fs::remove_dir_all(&data).unwrap();
+    std::fs::remove_dir_all(home.path().join("bin")).unwrap();
+    pki();
+    cluster(home.path(), &[("docker", "exit 1")], &["clean"]).ok();
+    assert!(!data.exists(), "{:?}", left(&data));
+}
+
+#[test]
+fn who_can_neither_pull_nor_make_the_base_image_gets_a_cluster_of_processes() {
+    let home = tempfile::tempdir().unwrap();
+    let docker = "case $* in info | 'compose version') ;; *) exit 1 ;; esac";
+    let output = cluster(home.path(), &[("docker", docker), ("id", "echo 1000")], &["up"]).ok();
+    assert!(output.contains("debootstrap needs root: the cluster runs as processes"), "{output}");
+    assert_eq!(std::fs::read_to_string(home.path().join("asked")).unwrap(), "up --detach\nstatus --wait 180\n");
 }
