@@ -1,6 +1,7 @@
 //! Connections to ports of a pod: at its own address, or at the machine's loopback, which all pods here share.
 
 use std::{
+    io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
     sync::Arc,
     time::Duration,
@@ -10,7 +11,10 @@ use streaming::{
     Error,
     port_forward::{Forward, Forwards},
 };
-use tokio::net::TcpStream;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt, copy, split},
+    net::TcpStream,
+};
 
 use super::super::Process;
 use crate::cri::v1;
@@ -43,12 +47,27 @@ impl Process {
 async fn connect(mut forward: Forward, sandbox: String, addresses: Vec<IpAddr>) {
     let port = forward.port;
     let copied = match dial(&addresses, port).await {
-        Ok(mut there) => tokio::io::copy_bidirectional(&mut forward.data, &mut there).await.map(drop).map_err(|e| e.to_string()),
+        Ok(there) => join(&mut forward.data, there).await.map_err(|e| e.to_string()),
         Err(why) => Err(why),
     };
     let told = copied.map_err(|why| format!("error forwarding port {port} to pod {sandbox}, uid : {why}"));
     if let Err(error) = forward.finish(told).await {
         tracing::debug!(%error, port, "a forwarded connection ended");
+    }
+}
+
+/// Copies both ways until the pod's end closes: a client over a WebSocket cannot close its own half.
+async fn join(client: &mut (impl AsyncRead + AsyncWrite + Unpin), mut pod: TcpStream) -> io::Result<()> {
+    let (mut from_client, mut to_client) = split(client);
+    let (mut from_pod, mut to_pod) = pod.split();
+    let there = async {
+        copy(&mut from_client, &mut to_pod).await?;
+        to_pod.shutdown().await?;
+        std::future::pending().await
+    };
+    tokio::select! {
+        copied = copy(&mut from_pod, &mut to_client) => copied.map(drop),
+        failed = there => failed,
     }
 }
 
