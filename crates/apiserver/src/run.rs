@@ -71,19 +71,21 @@ pub async fn run(config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     );
     let health = Arc::new(Health::new());
     let checks = add_checks(&health, &backend, &bootstrap, trust.upkeep.rbac.clone(), &shutdown);
-    let (server, upkeep) = assemble(&config, backend, loopback.clone(), trust, (health, checks), advertised, shutdown.clone())?;
+    let serving = after(shutdown.clone(), config.shutdown_delay_duration);
+    let (server, upkeep) = assemble(&config, backend, loopback.clone(), trust, (health, checks), advertised, serving.clone())?;
     let api = service(server, &loopback);
-    tokio::spawn(upkeep.run(loopback, shutdown.clone()));
+    tokio::spawn(upkeep.run(loopback, serving.clone()));
     tokio::spawn(bootstrap.run(shutdown.clone()));
-    tokio::spawn(store.compact_periodically(config.etcd_compaction_interval, shutdown.clone()));
+    tokio::spawn(store.compact_periodically(config.etcd_compaction_interval, shutdown));
     println!("apiserver listening on https://{address}");
     tracing::info!(%address, "serving");
     let api = api.map_request(|request: http::Request<hyper::body::Incoming>| request.map(axum::body::Body::new));
-    component::serve::serve(listener, Some(tls), api, after(shutdown, config.shutdown_delay_duration), DRAIN).await;
+    component::serve::serve(listener, Some(tls), api, serving, DRAIN).await;
     Ok(())
 }
 
-/// Cancelled a while after `shutdown`: until then load balancers learn from `/readyz` to go elsewhere.
+/// Cancelled a while after `shutdown`: until then load balancers learn from `/readyz` to go elsewhere, and requests, watches
+/// and streams are served as before. What ended with `shutdown` itself would fail those that still come.
 fn after(shutdown: Shutdown, delay: Duration) -> Shutdown {
     if delay.is_zero() {
         return shutdown;
@@ -211,4 +213,20 @@ fn add_checks(
         Box::pin(async move { if stopping { Err("process is shutting down".to_owned()) } else { Ok(()) } })
     }));
     ["ping", "log", "etcd"].map(str::to_owned).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn serving_goes_on_for_the_delay_after_the_signal() {
+        let shutdown = Shutdown::new();
+        let [long, short, none] = [3_600_000, 1, 0].map(|delay| after(shutdown.clone(), Duration::from_millis(delay)));
+        assert!(!none.is_cancelled() && !short.is_cancelled());
+        shutdown.cancel();
+        assert!(none.is_cancelled());
+        tokio::time::timeout(Duration::from_secs(30), short.cancelled()).await.unwrap();
+        assert!(!long.is_cancelled());
+    }
 }
