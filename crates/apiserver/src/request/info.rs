@@ -28,8 +28,9 @@ pub(crate) struct RequestInfo {
     pub(crate) name: String,
     /// Whether the path addresses a collection, even where a field selector gave a name.
     pub(crate) is_collection: bool,
-    /// What follows the subresource (`proxy` paths).
-    pub(crate) rest: Vec<String>,
+    /// What follows the subresource (`proxy` paths), from its slash on and as it came: escapes and a last slash belong to
+    /// whoever is behind the proxy.
+    pub(crate) rest: String,
     /// The query's label selector, for authorization.
     pub(crate) label_selector: String,
     /// The query's field selector, for authorization.
@@ -47,7 +48,8 @@ impl RequestInfo {
         let Some(rest) = info.take_prefix(&parts) else { return info };
         info.is_resource = true;
         info.verb = resource_verb(method);
-        info.take_resource(rest);
+        let following = info.take_resource(rest);
+        info.rest = after_segments(path, parts.len() - following);
         info.refine_verb(query);
         info
     }
@@ -74,7 +76,8 @@ impl RequestInfo {
         }
     }
 
-    fn take_resource(&mut self, parts: &[String]) {
+    /// Returns how many parts follow the subresource.
+    fn take_resource(&mut self, parts: &[String]) -> usize {
         let mut parts = parts;
         if parts[0] == "watch" && parts.len() > 1 {
             self.verb = "watch";
@@ -90,7 +93,7 @@ impl RequestInfo {
         self.name = parts.get(1).cloned().unwrap_or_default();
         self.is_collection = self.name.is_empty();
         self.subresource = parts.get(2).cloned().unwrap_or_default();
-        self.rest = parts.get(3..).unwrap_or_default().to_vec();
+        parts.len().saturating_sub(3)
     }
 
     fn refine_verb(&mut self, query: &str) {
@@ -129,6 +132,11 @@ pub(crate) fn is_true(value: &str) -> bool {
 
 fn decode(s: impl AsRef<str>) -> String {
     percent_encoding::percent_decode_str(s.as_ref()).decode_utf8_lossy().into_owned()
+}
+
+/// What comes after the first `count` segments of a path.
+fn after_segments(path: &str, count: usize) -> String {
+    path.trim_start_matches('/').splitn(count + 1, '/').nth(count).map(|rest| format!("/{rest}")).unwrap_or_default()
 }
 
 fn name_in_field_selector(selector: &str) -> Option<String> {
@@ -201,6 +209,16 @@ mod tests {
         assert_eq!(parse(Method::HEAD, "/api/v1/namespaces/a/pods/p").verb, "get");
         assert_eq!(parse(Method::GET, "/healthz").verb, "get");
         assert!(!parse(Method::GET, "/apis/apps/v1").is_resource);
+    }
+
+    #[test]
+    fn what_follows_the_subresource_stays_as_it_came() {
+        for rest in ["", "/", "/d", "/d/", "/a%20b/", "/a%3Fb", "/a%2Fb/c", "/a//b"] {
+            for base in ["/api/v1/namespaces/a/services/web:http/proxy", "/api/v1/nodes/n/proxy"] {
+                let info = parse(Method::GET, &format!("{base}{rest}"));
+                assert_eq!((&*info.subresource, &*info.rest), ("proxy", rest), "{base}");
+            }
+        }
     }
 
     #[test]

@@ -65,8 +65,7 @@ impl Proxy {
 impl Connect for Proxy {
     async fn call(&self, ctx: &RequestContext, api: &Loopback, mut call: Call) -> Result<Answer, Status> {
         let name = Name::parse(&call.name)?;
-        let query = call.parts.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
-        let path = format!("/{}{query}", ctx.info.rest.join("/"));
+        let path = path(&ctx.info.rest, call.parts.uri.query());
         if self.target == Target::Node {
             let node = api.api("v1", "nodes").get(name.object).await?;
             let kubelet = self.kubelet.as_ref().ok_or_else(|| Status::service_unavailable("no kubelet client is configured"))?;
@@ -89,6 +88,12 @@ impl Connect for Proxy {
     fn raw(&self) -> bool {
         true
     }
+}
+
+/// Path and query at whoever is behind.
+fn path(rest: &str, query: Option<&str>) -> String {
+    let rest = if rest.is_empty() { "/" } else { rest };
+    query.map_or_else(|| rest.to_owned(), |query| format!("{rest}?{query}"))
 }
 
 /// `[scheme:]name[:port]`.
@@ -192,6 +197,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::request::RequestInfo;
 
     #[test]
     fn names_may_carry_scheme_and_port() {
@@ -200,6 +206,25 @@ mod tests {
         assert_eq!(parse("x:http").unwrap(), ["", "x", "http"]);
         assert_eq!(parse("https:x:443").unwrap(), ["https", "x", "443"]);
         assert!(parse("a:b:c:d").is_err());
+    }
+
+    #[test]
+    fn the_backend_is_asked_for_the_path_as_it_came() {
+        for (asked, behind) in [
+            ("", "/"),
+            ("/", "/"),
+            ("/d/", "/d/"),
+            ("/a%20b/", "/a%20b/"),
+            ("/a%3Fb", "/a%3Fb"),
+            ("/x%23y%2F?q=a%20b", "/x%23y%2F?q=a%20b"),
+        ] {
+            let uri: http::Uri = format!("/api/v1/namespaces/n/services/dash/proxy{asked}").parse().unwrap();
+            let info = RequestInfo::parse(&http::Method::GET, uri.path(), uri.query().unwrap_or_default());
+            let parts = Request::get(uri).body(()).unwrap().into_parts().0;
+            let path = path(&info.rest, parts.uri.query());
+            let mut call = Call { method: http::Method::GET, query: Vec::new(), name: "dash".into(), body: None, parts, stream: None };
+            assert_eq!(forward::request(&mut call, &path).unwrap().uri().to_string(), behind);
+        }
     }
 
     #[test]
