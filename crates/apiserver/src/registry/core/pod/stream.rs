@@ -8,7 +8,7 @@ mod tests;
 mod translate;
 mod tunnel;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use apimachinery::{Object, gvk::GroupResource, status::Status};
 use async_trait::async_trait;
@@ -24,6 +24,9 @@ use crate::{
     registry::{Answer, Call, Connect, Kubelet, Streams, core::forward},
     request::{RequestContext, RequestInfo, is_true},
 };
+
+/// A kubelet may take this long to answer. It asks its runtime first.
+const ANSWER: Duration = Duration::from_secs(60);
 
 /// Which stream.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -54,6 +57,8 @@ struct Target {
     host: String,
     port: u16,
     path: String,
+    /// How long its answer is waited for.
+    patience: Duration,
 }
 
 /// Query parameters that say yes or no, and what the kubelet calls them.
@@ -115,7 +120,7 @@ impl Stream {
         }
         let kubelet = self.kubelet.clone().ok_or_else(|| Status::service_unavailable("no kubelet client is configured"))?;
         let (host, port) = address(&api.api("v1", "nodes").get(node).await?, kubelet.address_types())?;
-        Ok(Target { kubelet, host, port, path })
+        Ok(Target { kubelet, host, port, path, patience: ANSWER })
     }
 
     /// Where the kubelet serves it.
@@ -134,7 +139,8 @@ impl Stream {
 
 impl Target {
     async fn send(&self, request: Request<Body>) -> Result<Response<Body>, String> {
-        self.kubelet.send(&self.host, self.port, request).await
+        let sent = tokio::time::timeout(self.patience, self.kubelet.send(&self.host, self.port, request)).await;
+        sent.unwrap_or_else(|_| Err("timeout awaiting response headers".into()))
     }
 
     fn url(&self) -> String {

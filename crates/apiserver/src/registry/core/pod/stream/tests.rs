@@ -1,6 +1,6 @@
 //! The streams' way through this server: a client's connection in front, a kubelet's behind.
 
-use std::{convert::Infallible, sync::Arc};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use apimachinery::{Object, status::Status};
 use async_trait::async_trait;
@@ -22,7 +22,7 @@ use tokio_tungstenite::{
     tungstenite::{Message, protocol::Role},
 };
 
-use super::{Kind, Stream, Target, translate, tunnel};
+use super::{ANSWER, Kind, Stream, Target, translate, tunnel};
 use crate::{
     authz::{Attributes, Authorizer, Decision},
     registry::{Call, Kubelet, Streams, core::forward},
@@ -35,6 +35,7 @@ type Serve = fn(&mut Parts) -> Response<Body>;
 enum Node {
     Answers(Serve),
     IsAway,
+    IsSilent,
 }
 
 /// Serves one connection in memory; yields the answer to one request on it.
@@ -65,6 +66,7 @@ impl Kubelet for Node {
     async fn send(&self, host: &str, port: u16, request: Request<Body>) -> Result<Response<Body>, String> {
         match *self {
             Self::Answers(serve) => Ok(ask(request, move |mut parts| std::future::ready(serve(&mut parts))).await),
+            Self::IsSilent => std::future::pending().await,
             Self::IsAway => Err(format!("dial tcp {host}:{port}: connect: connection refused")),
         }
     }
@@ -100,6 +102,12 @@ fn unauthorized(_: &mut Parts) -> Response<Body> {
     refused
 }
 
+fn said(status: Status) -> Response<Body> {
+    let mut response = Response::new(Body::from(status.message.clone()));
+    *response.status_mut() = StatusCode::from_u16(status.code).unwrap();
+    response
+}
+
 /// A client that asks for `protocol` through this server.
 async fn through(node: Node, protocol: &str, streams: Streams) -> Response<Body> {
     let request = Request::get("/exec?stdin=true&stdout=true")
@@ -110,13 +118,14 @@ async fn through(node: Node, protocol: &str, streams: Streams) -> Response<Body>
         .header(header::SEC_WEBSOCKET_PROTOCOL, protocol);
     let node = Arc::new(node);
     ask(request.body(Body::empty()).unwrap(), move |parts| {
-        let target = Target { kubelet: node.clone(), host: "10.0.0.1".into(), port: 10250, path: "/exec/n/p/c".into() };
+        let patience = if matches!(*node, Node::IsSilent) { Duration::from_millis(1) } else { ANSWER };
+        let target = Target { kubelet: node.clone(), host: "10.0.0.1".into(), port: 10250, path: "/exec/n/p/c".into(), patience };
         let query = parse_query(parts.uri.query().unwrap_or_default());
         let mut call = Call { method: Method::GET, query, name: "p".into(), body: None, parts, stream: None };
         let streams = streams.clone();
         async move {
             if tunnel::is_asked_for(&call.parts.headers) {
-                return tunnel::open(&mut call, &target, &streams).await.unwrap();
+                return tunnel::open(&mut call, &target, &streams).await.unwrap_or_else(said);
             }
             translate::open(&mut call, target, &streams)
         }
@@ -210,6 +219,27 @@ async fn a_tunnels_content_is_the_kubelets_connection() {
 async fn a_kubelet_that_refuses_a_tunnel_answers_the_client() {
     let response = through(Node::Answers(unauthorized), TUNNEL, Streams::default()).await;
     assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
+}
+
+#[tokio::test]
+async fn a_kubelet_that_does_not_answer_is_not_waited_for_for_ever() {
+    let response = through(Node::IsSilent, TUNNEL, Streams::default()).await;
+    assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
+    let body = axum::body::to_bytes(response.into_body(), 1024).await.unwrap();
+    assert_eq!(body, "error dialing backend: timeout awaiting response headers");
+    let socket = websocket(Node::IsSilent, "v5.channel.k8s.io", Streams::default()).await;
+    let message = told(socket).await.1["message"].clone();
+    assert!(message.as_str().unwrap().ends_with("timeout awaiting response headers"), "{message}");
+}
+
+#[tokio::test]
+async fn a_refused_handshake_is_counted_under_its_own_code() {
+    let registry = component::metrics::Registry::new();
+    let streams = Streams::new(Shutdown::new(), &registry);
+    let refused = through(Node::Answers(cat), "v9.channel.k8s.io", streams).await.status();
+    assert_eq!(refused, StatusCode::FORBIDDEN);
+    let metrics = registry.encode();
+    assert!(metrics.contains("apiserver_stream_translator_requests_total{code=\"403\"} 1"), "{metrics}");
 }
 
 /// A client whose protocol is the kubelet's own, or that of whatever else is behind this server.

@@ -2,7 +2,7 @@
 //!
 //! As upstream, the WebSocket opens before the kubelet is asked; what fails after that reaches the client as the outcome.
 
-use std::{future::pending, time::Duration};
+use std::future::pending;
 
 use axum::body::{Body, to_bytes};
 use http::{Request, Response, StatusCode};
@@ -17,8 +17,6 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, copy};
 use super::{Target, flag};
 use crate::registry::{Call, Streams};
 
-/// A kubelet may take this long to answer. It asks its runtime first.
-const ANSWER: Duration = Duration::from_secs(60);
 /// A refusal is not read further.
 const MOST: usize = 64 * 1024;
 
@@ -28,7 +26,7 @@ pub(super) fn open(call: &mut Call, target: Target, streams: &Streams) -> Respon
     let (response, opening) = match remote_command::accept(&mut call.parts, wanted, Limits::default()) {
         Ok(accepted) => accepted,
         Err(refused) => {
-            streams.count_translation(StatusCode::BAD_REQUEST.as_u16());
+            streams.count_translation(refused.status().as_u16());
             return refused.map(Body::from);
         }
     };
@@ -88,8 +86,7 @@ async fn dial(target: &Target, wanted: Wanted) -> Result<Remote, Outcome> {
     let failed = |cause: String| Outcome::Failed(format!("error sending request: Post {:?}: {cause}", target.url()));
     let mut request = Request::post(&target.path).body(Body::empty()).map_err(|error| failed(error.to_string()))?;
     *request.headers_mut() = remote_command::request_headers();
-    let sent = tokio::time::timeout(ANSWER, target.send(request)).await;
-    let mut response = sent.unwrap_or_else(|_| Err("timeout awaiting response headers".into())).map_err(failed)?;
+    let mut response = target.send(request).await.map_err(failed)?;
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
         return Err(refusal(response).await);
     }
