@@ -8,6 +8,7 @@ mod parts;
 mod pods;
 mod quorum;
 mod rollout;
+mod store_cut;
 
 use libtest_mimic::{Arguments, Trial};
 use tests::Compose;
@@ -26,6 +27,7 @@ const TESTS: &[(&str, fn())] = &[
     ),
     ("a_rollout_goes_on_after_a_kubelet_pauses", parts::a_rollout_goes_on_after_a_kubelet_pauses),
     ("a_node_that_is_cut_off_is_emptied_and_comes_back", node_cut::a_node_that_is_cut_off_is_emptied_and_comes_back),
+    ("no_cut_between_members_costs_a_write_or_an_event", store_cut::no_cut_between_members_costs_a_write_or_an_event),
     ("the_chain_works_and_survives_down_and_up", chain::the_chain_works_and_survives_down_and_up),
     ("what_was_deleted_while_a_node_was_down_goes_when_it_returns", cleanup::what_was_deleted_while_a_node_was_down_goes_when_it_returns),
 ];
