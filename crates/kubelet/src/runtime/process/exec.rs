@@ -2,6 +2,10 @@
 
 use std::{process::Stdio, time::Duration};
 
+use nix::{
+    sys::signal::{Signal, killpg},
+    unistd::Pid,
+};
 use tokio::{io::AsyncReadExt, process::Command};
 
 use super::{command, shim::Instructions};
@@ -20,16 +24,30 @@ pub(super) async fn run(container: &Instructions, request: &v1::ExecSyncRequest)
     let mut command = Command::from(command::command(container, &request.cmd).map_err(why)?);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     let mut child = command.spawn().map_err(why)?;
+    let mut group = Group(child.id());
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let finished = async {
         let (stdout, stderr) = tokio::join!(read(stdout), read(stderr));
         let status = child.wait().await.map_err(|e| tonic::Status::unknown(e.to_string()))?;
+        group.0 = None;
         let exit_code = super::shim::code(status);
         Ok(v1::ExecSyncResponse { stdout, stderr, exit_code })
     };
     match tokio::time::timeout(limit, finished).await {
         Ok(answer) => answer,
         Err(_) => Err(tonic::Status::deadline_exceeded(format!("timeout {limit:?} exceeded: context deadline exceeded"))),
+    }
+}
+
+/// The process group of a command that has not been waited for, so that its number is no other's. Dropped, all of it is killed:
+/// what a command that took too long has started would stay behind.
+struct Group(Option<u32>);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(id) = self.0.and_then(|id| i32::try_from(id).ok()) {
+            let _ = killpg(Pid::from_raw(id), Signal::SIGKILL);
+        }
     }
 }
 
