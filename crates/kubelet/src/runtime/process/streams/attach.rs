@@ -50,18 +50,23 @@ async fn serve(stream: UnixStream, request: &v1::AttachRequest, session: Session
     let Session { stdin, stdout, stderr, resize, client } = session;
     let (reader, mut writer) = stream.into_split();
     let hello = Hello { stdin: request.stdin, stdout: request.stdout, stderr: request.stderr };
-    writer.write_all(&frames::encode(Kind::Hello, &hello.encode())).await?;
-    let writer = Mutex::new(writer);
-    let sending = async {
-        tokio::join!(feed(stdin, &writer), follow(resize, &writer));
-        std::future::pending::<()>().await;
+    let carried = async {
+        writer.write_all(&frames::encode(Kind::Hello, &hello.encode())).await?;
+        let writer = Mutex::new(writer);
+        let sending = async {
+            tokio::join!(feed(stdin, &writer), follow(resize, &writer));
+            std::future::pending().await
+        };
+        tokio::select! { received = receive(reader, stdout, stderr) => received, never = sending => never }
     };
-    tokio::select! {
-        received = receive(reader, stdout, stderr) => received?,
+    let outcome = tokio::select! {
+        carried = carried => match carried {
+            Ok(()) => Outcome::Success,
+            Err(error) => Outcome::Failed(format!("error attaching to container: {error}")),
+        },
         () = client.gone() => return Ok(()),
-        () = sending => {}
-    }
-    client.finish(Outcome::Success).await
+    };
+    client.finish(outcome).await
 }
 
 async fn feed(stdin: Option<Reader>, writer: &Mutex<OwnedWriteHalf>) {
