@@ -104,7 +104,8 @@ pub struct Flags {
     /// The cluster's domain.
     #[arg(long)]
     cluster_domain: Option<String>,
-    /// Longest silence of an exec, attach or port-forward stream, `4h`; 0 means any.
+    /// Longest silence of an exec, attach or port-forward stream, `4h`; 0 means any. Of the process runtime: another one has a
+    /// setting of its own.
     #[arg(long, value_parser = |text: &str| parse_duration(text).ok_or_else(|| format!("time: invalid duration {text:?}")))]
     streaming_connection_idle_timeout: Option<Duration>,
     /// Stop and remove all pods when the kubelet exits; for clusters that leave nothing behind.

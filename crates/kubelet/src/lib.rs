@@ -83,7 +83,7 @@ pub struct Config {
     pub cluster_dns: Vec<String>,
     /// The cluster's domain.
     pub cluster_domain: String,
-    /// Silence that ends a stream (exec, attach, port-forward); none never does.
+    /// Silence that ends a stream (exec, attach, port-forward) of the process runtime; none never does.
     pub streaming_idle: Option<Duration>,
     /// Whether an exit stops and removes all pods.
     pub remove_pods_on_exit: bool,

@@ -182,7 +182,8 @@ fn runtime(config: &Config, index: u32) -> anyhow::Result<Arc<dyn Cri>> {
         Runtime::Process => {
             let root = config.root_dir.join("process");
             let shim = process::shim::this_binary().context("find this binary")?;
-            process::Process::open(&root, shim, clock::now).with_context(|| format!("open the process runtime in {}", root.display()))?
+            let opened = process::Process::open(&root, shim, clock::now, config.streaming_idle);
+            opened.with_context(|| format!("open the process runtime in {}", root.display()))?
         }
     };
     Ok(cri)

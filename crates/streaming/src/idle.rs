@@ -18,11 +18,12 @@ impl Activity {
         *self.0.lock() = Instant::now();
     }
 
-    /// Returns when nothing has been seen for that long.
-    pub(crate) async fn ceased_for(&self, timeout: Duration) {
+    /// Returns when nothing has been seen for that long; never without a limit.
+    pub(crate) async fn ceased_for(&self, limit: Option<Duration>) {
+        let Some(limit) = limit else { return std::future::pending().await };
         loop {
             let last = *self.0.lock();
-            let end = last + timeout;
+            let end = last + limit;
             if Instant::now() >= end {
                 return;
             }

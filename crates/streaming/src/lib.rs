@@ -89,15 +89,16 @@ const PING: Duration = Duration::from_secs(15);
 /// How long a server waits.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// For data to go over the connection, in either direction; then it is closed. The kubelet's `streamingConnectionIdleTimeout`.
-    pub idle: Duration,
+    /// For data to go over the connection, in either direction; then it is closed. Without it for ever. The kubelet's
+    /// `streamingConnectionIdleTimeout`.
+    pub idle: Option<Duration>,
     /// For a client to open the streams it asked for.
     pub creation: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { idle: Duration::from_secs(4 * 60 * 60), creation: Duration::from_secs(30) }
+        Self { idle: Some(Duration::from_secs(4 * 60 * 60)), creation: Duration::from_secs(30) }
     }
 }
 

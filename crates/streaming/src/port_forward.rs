@@ -104,7 +104,7 @@ pub fn accept(request: &mut Parts, ports: &[u16], limits: Limits) -> Result<Acce
     let opening = async move {
         let io = switched(switching).await?;
         let Some(codec) = codec else {
-            let connection = Connection::new(io, Role::Server, Options { idle: Some(limits.idle), ping: Some(PING) });
+            let connection = Connection::new(io, Role::Server, Options { idle: limits.idle, ping: Some(PING) });
             return Ok(Forwards(Link::Spdy(Pairs::new(connection, limits.creation))));
         };
         let incoming = [true, false].repeat(ports.len());

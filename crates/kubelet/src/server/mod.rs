@@ -33,7 +33,7 @@ pub(crate) async fn start(config: &Config, listener: TcpListener, nodes: Nodes, 
     registry.register_collector(Box::new(metrics::Running(nodes.clone())));
     let open = component::health::router(health, registry);
     let tls = certificate::server_tls(config)?.load().context("load the server's certificate")?;
-    let router = routes(nodes, config.streaming_idle).merge(open.clone()).layer(middleware::from_fn(auth::check));
+    let router = routes(nodes).merge(open.clone()).layer(middleware::from_fn(auth::check));
     tokio::spawn(component::serve::serve(listener, Some(tls), router, shutdown.clone(), DRAIN));
     if config.healthz_port != 0 {
         let address = (config.healthz_address, config.healthz_port);
@@ -43,8 +43,8 @@ pub(crate) async fn start(config: &Config, listener: TcpListener, nodes: Nodes, 
     Ok(())
 }
 
-fn routes(nodes: Nodes, idle: Option<Duration>) -> Router {
-    let streams = streams::routes(streams::Streams { nodes: nodes.clone(), idle });
+fn routes(nodes: Nodes) -> Router {
+    let streams = streams::routes(streams::Streams { nodes: nodes.clone() });
     Router::new()
         .route("/containerLogs/{namespace}/{pod}/{container}", get(logs::container))
         .route("/pods", get(pods))

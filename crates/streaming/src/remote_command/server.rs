@@ -114,7 +114,7 @@ pub fn accept(request: &mut Parts, streams: Streams, limits: Limits) -> Result<A
     Ok((response, Box::pin(opening)))
 }
 
-async fn open_channels<I>(io: I, streams: Streams, codec: Codec, reads_status: bool, idle: Duration) -> Result<Session, Error>
+async fn open_channels<I>(io: I, streams: Streams, codec: Codec, reads_status: bool, idle: Option<Duration>) -> Result<Session, Error>
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -139,11 +139,11 @@ where
 }
 
 /// Waits for as many streams as the client asked for.
-async fn open_streams<I>(io: I, streams: Streams, protocol: &str, idle: Duration) -> Result<Session, Error>
+async fn open_streams<I>(io: I, streams: Streams, protocol: &str, idle: Option<Duration>) -> Result<Session, Error>
 where
     I: AsyncRead + AsyncWrite + Send + 'static,
 {
-    let mut connection = Connection::new(io, Role::Server, Options { idle: Some(idle), ping: Some(PING) });
+    let mut connection = Connection::new(io, Role::Server, Options { idle, ping: Some(PING) });
     let resizes = streams.tty && matches!(protocol, V4 | V3);
     let (mut error, mut stdin, mut stdout, mut stderr, mut resize) = (None, None, None, None, None);
     let done = |given: bool, wanted: bool| given || !wanted;

@@ -115,12 +115,6 @@ async fn drive<I: AsyncRead + AsyncWrite>(
     let activity = Activity::new();
     let mut reading = pin!(read(BufReader::new(reader), &shared, arrived, &activity));
     let mut writing = pin!(write(BufWriter::new(writer), shared.role, outlet, options.ping, &activity));
-    let idle = async {
-        match options.idle {
-            Some(timeout) => activity.ceased_for(timeout).await,
-            None => pending().await,
-        }
-    };
     let failure = tokio::select! {
         end = &mut reading => match end {
             Ok(()) => None,
@@ -139,7 +133,7 @@ async fn drive<I: AsyncRead + AsyncWrite>(
             }
             Err(_) => Some(io::ErrorKind::BrokenPipe),
         },
-        () = idle => Some(io::ErrorKind::TimedOut),
+        () = activity.ceased_for(options.idle) => Some(io::ErrorKind::TimedOut),
     };
     shared.table.lock().end(failure);
     drop(alive);

@@ -45,7 +45,7 @@ pub(crate) struct Channels {
 
 /// Serves channels over a switched connection; must be called within a runtime. `incoming` tells which channels the client may
 /// write; they come back as readers, in order.
-pub(crate) fn open<I>(io: I, codec: Codec, incoming: &[bool], idle: Duration) -> (Channels, Vec<Option<Inbox>>)
+pub(crate) fn open<I>(io: I, codec: Codec, incoming: &[bool], idle: Option<Duration>) -> (Channels, Vec<Option<Inbox>>)
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -125,7 +125,7 @@ async fn drive<I: AsyncRead + AsyncWrite + Unpin>(
     codec: Codec,
     mut inlets: Vec<Option<Inlet>>,
     outlet: Outlet<Message>,
-    idle: Duration,
+    idle: Option<Duration>,
     alive: mpsc::Receiver<()>,
 ) {
     let activity = Activity::new();
@@ -246,7 +246,7 @@ mod tests {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
                 let (near, mut far) = duplex(16 * 1024);
-                let (channels, inboxes) = open(near, codec, &[true, false, false, false, true], Duration::from_secs(60));
+                let (channels, inboxes) = open(near, codec, &[true, false, false, false, true], Some(Duration::from_secs(60)));
                 let client = tokio::spawn(async move {
                     let _ = far.write_all(&bytes).await;
                     let _ = far.shutdown().await;
@@ -265,7 +265,7 @@ mod tests {
     #[tokio::test]
     async fn a_client_that_leaves_without_a_word_is_no_end_of_its_input() {
         let (near, mut far) = duplex(1024);
-        let (_channels, mut inboxes) = open(near, Codec::Closing, &[true], Duration::from_secs(60));
+        let (_channels, mut inboxes) = open(near, Codec::Closing, &[true], None);
         far.write_all(&frame(0x82, b"\0some")).await.unwrap();
         drop(far);
         let (mut stdin, mut read) = (inboxes[0].take().unwrap(), Vec::new());
@@ -276,7 +276,7 @@ mod tests {
     #[tokio::test]
     async fn an_idle_connection_is_closed() {
         let (near, _far) = duplex(1024);
-        let (channels, _) = open(near, Codec::Closing, &[true], Duration::from_millis(20));
+        let (channels, _) = open(near, Codec::Closing, &[true], Some(Duration::from_millis(20)));
         channels.ended().await;
     }
 }

@@ -46,12 +46,12 @@ pub(crate) struct Process {
 
 impl Process {
     /// Opens the runtime whose files are under `root`, taking over what still runs from before; `shim` is the command that
-    /// makes a shim.
-    pub(crate) fn open(root: &Path, shim: Vec<OsString>, clock: fn() -> Timestamp) -> std::io::Result<Arc<Self>> {
+    /// makes a shim, `idle` the silence that ends a stream; none never does.
+    pub(crate) fn open(root: &Path, shim: Vec<OsString>, clock: fn() -> Timestamp, idle: Option<Duration>) -> std::io::Result<Arc<Self>> {
         let store = Store::open(root)?;
         let (sandboxes, containers) = store.load()?;
         let state = Mutex::new(State { sandboxes, containers });
-        Ok(Arc::new_cyclic(|this| Self { store, state, shim, clock, door: streams::Door::new(this.clone()) }))
+        Ok(Arc::new_cyclic(|this| Self { store, state, shim, clock, door: streams::Door::new(this.clone(), idle) }))
     }
 
     fn now(&self) -> i64 {

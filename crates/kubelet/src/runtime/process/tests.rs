@@ -13,9 +13,14 @@ fn acts_as_shim() {
 
 /// The runtime whose files are under `root`.
 pub(crate) fn open(root: &Path) -> Arc<Process> {
+    open_with(root, None)
+}
+
+/// [`open`], whose streams end when they are silent for `idle`.
+pub(super) fn open_with(root: &Path, idle: Option<Duration>) -> Arc<Process> {
     let binary: OsString = std::env::current_exe().unwrap().into();
     let args = ["--exact", "runtime::process::tests::acts_as_shim", "--nocapture"].map(OsString::from);
-    Process::open(root, std::iter::once(binary).chain(args).collect(), Timestamp::now).unwrap()
+    Process::open(root, std::iter::once(binary).chain(args).collect(), Timestamp::now, idle).unwrap()
 }
 
 pub(super) async fn sandbox(runtime: &Process, root: &Path) -> String {
@@ -129,4 +134,26 @@ async fn a_command_that_is_not_there_is_named() {
     let error = runtime.start_container(v1::StartContainerRequest { container_id: id.clone() }).await.unwrap_err();
     assert!(error.message().contains("executable file not found in $PATH"), "{error}");
     assert_eq!(status(&runtime, &id).await.exit_code, 128);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_takes_too_long_leaves_nothing_behind() {
+    let root = tempfile::tempdir().unwrap();
+    let runtime = open(root.path());
+    let sandbox = sandbox(&runtime, root.path()).await;
+    let id = create(&runtime, &sandbox, "while :; do sleep 0.05; done").await;
+    start(&runtime, &id).await;
+    let written = root.path().join("pid");
+    let script = format!("sleep 600 & echo $! > {}; wait", written.display());
+    let cmd = ["/bin/sh", "-c", &script].map(str::to_owned).to_vec();
+    let late = runtime.exec_sync(v1::ExecSyncRequest { container_id: id.clone(), cmd, timeout: 1 }).await.unwrap_err();
+    assert_eq!(late.code(), tonic::Code::DeadlineExceeded);
+    let started = std::fs::read_to_string(written).unwrap().trim().parse().unwrap();
+    let gone = async {
+        while pid::Process::of(started).is_some_and(pid::Process::alive) {
+            tokio::time::sleep(POLL).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), gone).await.unwrap();
+    runtime.stop(&id, Duration::ZERO).await.unwrap();
 }

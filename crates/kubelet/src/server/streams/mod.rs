@@ -6,7 +6,7 @@ mod options;
 mod proxy;
 mod relay;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use axum::{
     Router,
@@ -37,8 +37,6 @@ const RETRY_AFTER: &str = "60";
 #[derive(Clone)]
 pub(super) struct Streams {
     pub(super) nodes: Nodes,
-    /// Silence that ends a stream; none never does.
-    pub(super) idle: Option<Duration>,
 }
 
 /// The segments of a path.
@@ -137,7 +135,7 @@ async fn exec(
         stderr: wanted.stderr,
     };
     let served_at = node.cri.exec(request_to_runtime).await?.url;
-    Ok(proxy::upgrade(request, &served_at, streams.idle).await?)
+    Ok(proxy::upgrade(request, &served_at).await?)
 }
 
 async fn attach(
@@ -154,7 +152,7 @@ async fn attach(
     let tty = spec.and_then(|c| c.tty).unwrap_or(false);
     let request_to_runtime = v1::AttachRequest { container_id, tty, stdin: wanted.stdin, stdout: wanted.stdout, stderr: wanted.stderr };
     let served_at = node.cri.attach(request_to_runtime).await?.url;
-    Ok(proxy::upgrade(request, &served_at, streams.idle).await?)
+    Ok(proxy::upgrade(request, &served_at).await?)
 }
 
 async fn port_forward(
@@ -171,7 +169,7 @@ async fn port_forward(
     let full_name = format!("{}_{}", facts::name(&pod), facts::namespace(&pod));
     let sandbox = sandbox.ok_or_else(|| internal(format!("pod not found ({full_name:?})")))?;
     let served_at = node.cri.port_forward(v1::PortForwardRequest { pod_sandbox_id: sandbox.id.clone(), port }).await?.url;
-    Ok(proxy::upgrade(request, &served_at, streams.idle).await?)
+    Ok(proxy::upgrade(request, &served_at).await?)
 }
 
 /// Runs a command to its end and answers with its output, stdout before stderr.

@@ -12,7 +12,7 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-use super::relay::{Patience, relay};
+use super::relay::relay;
 
 /// Connecting to the runtime, and its answer, may take this long each.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -51,7 +51,7 @@ impl IntoResponse for Error {
 }
 
 /// Answers `request` with what `location` answers; where protocols are switched, relays in the background.
-pub(super) async fn upgrade(mut request: Request, location: &str, idle: Option<Duration>) -> Result<Response, Error> {
+pub(super) async fn upgrade(mut request: Request, location: &str) -> Result<Response, Error> {
     let client = request.extensions_mut().remove::<OnUpgrade>();
     let Some(client) = client.filter(|_| streaming::websocket::is_upgrade(request.headers())) else { return Err(Error::NoUpgrade) };
     let (authority, path) = parse(location)?;
@@ -72,8 +72,7 @@ pub(super) async fn upgrade(mut request: Request, location: &str, idle: Option<D
     tokio::spawn(async move {
         match tokio::try_join!(client, server) {
             Ok((client, server)) => {
-                let patience = Patience { idle, linger: LINGER };
-                let ended = relay(TokioIo::new(client), TokioIo::new(server), patience).await;
+                let ended = relay(TokioIo::new(client), TokioIo::new(server), LINGER).await;
                 tracing::debug!(?ended, "a stream ended");
             }
             Err(error) => tracing::debug!(%error, "a stream did not begin"),

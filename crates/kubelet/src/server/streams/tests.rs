@@ -1,6 +1,6 @@
 //! At the server's door: what is refused, and what reaches the runtime's streaming server and comes back.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, time::Duration};
 
 use axum::body::Body;
 use component::Shutdown;
@@ -37,7 +37,7 @@ async fn door() -> SocketAddr {
     let (client, _) = fake_api();
     let node = hollow_node(1, &client);
     node.pods.set(&node, pod("web", json!({})));
-    serve(routes(Streams { nodes: Arc::new([node]), idle: None })).await
+    serve(routes(Streams { nodes: Arc::new([node]) })).await
 }
 
 async fn send(to: SocketAddr, method: &Method, path: &str, headers: &str) -> TcpStream {
@@ -105,7 +105,7 @@ async fn a_websocket_must_name_its_ports() {
 
 /// A server that passes every request on to `location`.
 async fn passing_on(location: String) -> SocketAddr {
-    let handler = move |request: Request| async move { proxy::upgrade(request, &location, None).await };
+    let handler = move |request: Request| async move { proxy::upgrade(request, &location).await };
     serve(Router::new().fallback(handler)).await
 }
 
@@ -190,7 +190,7 @@ async fn a_command_in_a_pod_of_plain_processes_is_reached_through_the_door() {
     let mut web = pod("web", json!({}));
     web.spec.as_mut().unwrap().containers[0].command = Some(vec!["/bin/sleep".into(), "60".into()]);
     node.pods.set(&node, web);
-    let door = serve(routes(Streams { nodes: Arc::new([node.clone()]), idle: None })).await;
+    let door = serve(routes(Streams { nodes: Arc::new([node.clone()]) })).await;
     let path = "/exec/shop/web/main?input=1&output=1&error=1&command=sh&command=-c&command=cat%3B%20exit%203";
     let switched = async {
         loop {

@@ -38,13 +38,15 @@ pub(super) enum Prepared {
 /// The server, started with the first stream.
 pub(super) struct Door {
     runtime: Weak<Process>,
+    limits: Limits,
     tokens: Mutex<Tokens<Prepared>>,
     address: OnceCell<SocketAddr>,
 }
 
 impl Door {
-    pub(super) fn new(runtime: Weak<Process>) -> Self {
-        Self { runtime, tokens: Mutex::new(Tokens::new()), address: OnceCell::new() }
+    pub(super) fn new(runtime: Weak<Process>, idle: Option<Duration>) -> Self {
+        let limits = Limits { idle, ..Limits::default() };
+        Self { runtime, limits, tokens: Mutex::new(Tokens::new()), address: OnceCell::new() }
     }
 
     /// Where the stream is served, once and for a minute.
@@ -94,25 +96,26 @@ async fn open(State(runtime): State<Weak<Process>>, Path(token): Path<String>, r
     let (Some(runtime), Some(prepared)) = (runtime, prepared) else {
         return (StatusCode::NOT_FOUND, "404 page not found\n").into_response();
     };
+    let limits = runtime.door.limits;
     let (mut parts, _) = request.into_parts();
     let answered = match prepared {
         Prepared::Exec(exec) => {
             let wanted = Streams { stdin: exec.stdin, stdout: exec.stdout, stderr: exec.stderr, tty: exec.tty };
-            streaming::remote_command::accept(&mut parts, wanted, Limits::default()).map(|(response, opening)| {
+            streaming::remote_command::accept(&mut parts, wanted, limits).map(|(response, opening)| {
                 tokio::spawn(exec::run(runtime, exec, opening));
                 response
             })
         }
         Prepared::Attach(attach) => {
             let wanted = Streams { stdin: attach.stdin, stdout: attach.stdout, stderr: attach.stderr, tty: attach.tty };
-            streaming::remote_command::accept(&mut parts, wanted, Limits::default()).map(|(response, opening)| {
+            streaming::remote_command::accept(&mut parts, wanted, limits).map(|(response, opening)| {
                 tokio::spawn(attach::run(runtime, attach, opening));
                 response
             })
         }
         Prepared::PortForward(forward) => {
             let ports: Vec<u16> = forward.port.iter().filter_map(|port| u16::try_from(*port).ok()).collect();
-            streaming::port_forward::accept(&mut parts, &ports, Limits::default()).map(|(response, opening)| {
+            streaming::port_forward::accept(&mut parts, &ports, limits).map(|(response, opening)| {
                 tokio::spawn(forward::run(runtime, forward, opening));
                 response
             })

@@ -16,7 +16,7 @@ use tokio::{
 
 use super::super::{
     Process, pid,
-    tests::{EXITED, RUNNING, create_with, open, sandbox, start, status},
+    tests::{EXITED, RUNNING, create_with, open, open_with, sandbox, start, status},
 };
 use crate::cri::{Cri, v1};
 
@@ -175,6 +175,16 @@ async fn a_command_without_a_client_is_killed() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_is_silent_for_too_long_is_killed() {
+    let mut fixture = Fixture::idle().await;
+    fixture.runtime = open_with(fixture.root.path(), Some(Duration::from_millis(200)));
+    let mut remote = fixture.exec("echo $$; while :; do sleep 0.05; done", ALL).await;
+    let mut line = String::new();
+    in_time(BufReader::new(remote.stdout.as_mut().unwrap()).read_line(&mut line)).await.unwrap();
+    in_time(gone(pid::Process::of(line.trim().parse().unwrap()).unwrap())).await;
+}
+
 async fn gone(process: pid::Process) {
     while process.alive() {
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -254,6 +264,28 @@ async fn clients_come_and_go_and_a_new_kubelet_lets_them_attach_again() {
         assert_eq!(status(&fixture.runtime, &fixture.container).await.state, RUNNING);
         fixture.runtime = open(fixture.root.path());
     }
+}
+
+/// Puts a shim that says `said` and hangs up in the place of the container's own.
+fn replace_shim(fixture: &Fixture, said: &'static [u8]) {
+    let directory = std::fs::File::open(fixture.runtime.store.container_directory(&fixture.container)).unwrap();
+    let address = super::super::shim::attach::address(&directory);
+    std::fs::remove_file(&address).unwrap();
+    let listener = tokio::net::UnixListener::bind(&address).unwrap();
+    tokio::spawn(async move {
+        let mut stream = listener.accept().await.unwrap().0;
+        stream.read_exact(&mut [0; 8]).await.unwrap();
+        stream.write_all(said).await.unwrap();
+    });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shim_that_cannot_be_understood_is_no_success() {
+    let fixture = Fixture::idle().await;
+    replace_shim(&fixture, b"\0\0\0\0\0");
+    let remote = fixture.attach(ALL).await;
+    let Outcome::Failed(why) = in_time(remote.end.outcome()).await else { panic!("it went well") };
+    assert!(why.contains("error attaching to container"), "{why}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
