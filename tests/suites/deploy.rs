@@ -61,6 +61,53 @@ fn every_setting_of_a_store_member_is_known_to_the_store() {
     }
 }
 
+/// The directories of the host that a service mounts, below the data directory, with the places where it does.
+fn mounts(service: &Value) -> Vec<(&str, &str)> {
+    let volumes = service.get("volumes").and_then(Value::as_array).into_iter().flatten().map(|volume| volume.as_str().unwrap());
+    let below = volumes.filter_map(|volume| volume.strip_prefix("${QUARTERDECK_DATA:-./.quarterdeck}"));
+    below.map(|mount| mount.trim_end_matches(":ro").split_once(':').unwrap()).collect()
+}
+
+#[test]
+fn no_service_but_pki_mounts_the_data_directory_or_what_is_anothers() {
+    for (name, service) in services() {
+        let own = match name.as_str() {
+            "pki" => String::new(),
+            node if node.starts_with("node-") => format!("/nodes/{node}"),
+            member if member.starts_with("store-") => "/parts/store".to_owned(),
+            part => format!("/parts/{part}"),
+        };
+        assert_eq!(mounts(&service), [(own.as_str(), "/etc/quarterdeck")], "{name}");
+        let whole = service["volumes"].to_string();
+        assert!(name == "pki" || whole.contains(":/etc/quarterdeck:ro"), "{name}: {whole}");
+    }
+}
+
+/// The files below /etc/quarterdeck that a service's flags and settings name.
+fn named(service: &Value) -> BTreeSet<PathBuf> {
+    let settings = merged(service, "environment").into_values().map(|value| value.as_str().unwrap_or_default().to_owned());
+    let flags = command(service).into_iter().filter_map(|flag| flag.split_once('=')).map(|(_, value)| value.to_owned());
+    settings.chain(flags).filter_map(|value| value.strip_prefix("/etc/quarterdeck/").map(PathBuf::from)).collect()
+}
+
+fn files(directory: &Path) -> BTreeSet<PathBuf> {
+    let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { [path].into() }).collect()
+}
+
+#[test]
+fn a_part_of_the_control_plane_sees_the_files_it_names_and_no_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let services = services();
+    let flags = command(&services["pki"]).into_iter().skip(2).filter(|flag| !flag.starts_with("--data-dir"));
+    run(Command::new(binary("quarterdeck")).arg("pki").args(flags).arg("--data-dir").arg(directory.path())).ok();
+    for (name, service) in services.iter().filter(|(name, _)| *name != "pki" && !name.starts_with("node-")) {
+        let mounted = directory.path().join(mounts(service)[0].0.trim_start_matches('/'));
+        let there: BTreeSet<_> = files(&mounted).iter().map(|path| path.strip_prefix(&mounted).unwrap().to_owned()).collect();
+        assert_eq!(there, named(service), "{name}");
+    }
+}
+
 /// What stands between `exec PROGRAM` and the end of that function: its flags, without their values.
 fn flags_in_supervisor(program: &str) -> Vec<&'static str> {
     let (_, after) = SUPERVISOR.split_once(&format!("exec {program} ")).unwrap();

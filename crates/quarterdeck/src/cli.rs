@@ -105,8 +105,8 @@ pub(crate) struct StatusFlags {
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct PkiFlags {
-    /// Directory to write into: `admin.conf` and the control plane's kubeconfigs, `pki/`, and `nodes/NAME/` for each node. What
-    /// is there and still serves is kept.
+    /// Directory to write into: `admin.conf` and the control plane's kubeconfigs, `pki/`, and what each part needs of them once
+    /// more, alone: `parts/NAME/` and, for each node, `nodes/NAME/`. What is there and still serves is kept.
     #[arg(long)]
     pub(crate) data_dir: PathBuf,
     /// URL by which the cluster's parts reach the API server.

@@ -33,6 +33,11 @@ impl Layout {
         Self(self.0.join("nodes").join(name))
     }
 
+    /// The files of a part of the control plane that has a directory of its own.
+    pub(crate) fn part(&self, name: &str) -> Self {
+        Self(self.0.join("parts").join(name))
+    }
+
     /// The data folder of a part's instance.
     pub(crate) fn data(&self, instance: &str) -> PathBuf {
         self.0.join(instance)

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use http::Uri;
 
-use super::files;
 use super::roster::{NodeFiles, Roster};
+use super::{files, parts};
 use crate::cli::PkiFlags;
 use crate::layout::Layout;
 
@@ -17,6 +17,7 @@ pub(crate) fn run(flags: &PkiFlags) -> anyhow::Result<ExitCode> {
     std::fs::create_dir_all(layout.root()).with_context(|| format!("create {}", layout.root().display()))?;
     roster.write(&layout)?;
     roster.write_node_directories(&layout)?;
+    parts::write_directories(&layout)?;
     files::hand_to_owner(layout.root())?;
     println!("keys, certificates and kubeconfigs are in {}", layout.root().display());
     Ok(ExitCode::SUCCESS)
@@ -111,7 +112,8 @@ mod tests {
         std::fs::remove_file(&lost).unwrap();
         let second = written(&flags);
         let changed: Vec<_> = first.iter().filter(|(path, text)| second[*path] != **text).map(|(path, _)| path).collect();
-        assert_eq!(changed, [&lost, &directory.path().join("pki/apiserver.key")]);
+        let expected = ["parts/apiserver/pki/apiserver.crt", "parts/apiserver/pki/apiserver.key", "pki/apiserver.crt", "pki/apiserver.key"];
+        assert_eq!(changed, expected.map(|path| directory.path().join(path)).iter().collect::<Vec<_>>());
     }
 
     #[test]
@@ -121,6 +123,20 @@ mod tests {
         let own = directory.path().join("nodes/node-1");
         let names: Vec<_> = all.keys().filter_map(|path| path.strip_prefix(&own).ok()).map(|path| path.display().to_string()).collect();
         assert_eq!(names, ["kube-proxy.conf", "kubelet.conf", "pki/ca.crt", "pki/kubelet.crt", "pki/kubelet.key"]);
+    }
+
+    #[test]
+    fn a_part_has_copies_of_its_own_files() {
+        let directory = tempfile::tempdir().unwrap();
+        let all = written(&flags(directory.path()));
+        let mut copies = 0;
+        for (path, text) in &all {
+            let Ok(relative) = path.strip_prefix(directory.path().join("parts")) else { continue };
+            let original: PathBuf = relative.components().skip(1).collect();
+            assert_eq!(all[&directory.path().join(original)], *text, "{}", path.display());
+            copies += 1;
+        }
+        assert_eq!(copies, 22);
     }
 
     #[test]

@@ -7,6 +7,7 @@ pub(crate) mod command;
 pub(crate) mod files;
 mod fresh;
 pub(crate) mod kubeconfig;
+mod parts;
 pub(crate) mod roster;
 
 use std::net::IpAddr;
