@@ -1,6 +1,14 @@
 //! A client at the streams of a container's own process, which its shim holds.
 
-use std::{fs::File, io, path::Path, sync::Arc};
+use std::{
+    fs::File,
+    io,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use streaming::{
     Error, Reader, Writer,
@@ -29,11 +37,14 @@ pub(super) async fn run(runtime: Arc<Process>, request: v1::AttachRequest, openi
         Err(error) => return tracing::debug!(%error, container = request.container_id, "attach did not begin"),
     };
     let connected = match runtime.running(&request.container_id) {
-        Ok(_) => connect(&runtime.store.container_directory(&request.container_id)).await.map_err(|e| e.to_string()),
+        Ok(container) => {
+            let stream = connect(&runtime.store.container_directory(&request.container_id)).await;
+            stream.map(|stream| (stream, container.instructions.stdin_once)).map_err(|e| e.to_string())
+        }
         Err(status) => Err(status.message().to_owned()),
     };
     let ended = match connected {
-        Ok(stream) => serve(stream, &request, session).await,
+        Ok((stream, stdin_once)) => serve(&runtime, stream, stdin_once, &request, session).await,
         Err(why) => session.client.finish(Outcome::Failed(format!("error attaching to container: {why}"))).await,
     };
     if let Err(error) = ended {
@@ -46,21 +57,33 @@ async fn connect(directory: &Path) -> io::Result<UnixStream> {
     UnixStream::connect(shim::attach::address(&directory)).await
 }
 
-async fn serve(stream: UnixStream, request: &v1::AttachRequest, session: Session) -> Result<(), Error> {
+async fn serve(
+    runtime: &Process,
+    stream: UnixStream,
+    stdin_once: bool,
+    request: &v1::AttachRequest,
+    session: Session,
+) -> Result<(), Error> {
     let Session { stdin, stdout, stderr, resize, client } = session;
     let (reader, mut writer) = stream.into_split();
     let hello = Hello { stdin: request.stdin, stdout: request.stdout, stderr: request.stderr };
+    let input_ended = AtomicBool::new(false);
     let carried = async {
         writer.write_all(&frames::encode(Kind::Hello, &hello.encode())).await?;
         let writer = Mutex::new(writer);
         let sending = async {
-            tokio::join!(feed(stdin, &writer), follow(resize, &writer));
+            tokio::join!(feed(stdin, &writer, &input_ended), follow(resize, &writer));
             std::future::pending().await
         };
         tokio::select! { received = receive(reader, stdout, stderr) => received, never = sending => never }
     };
     let outcome = tokio::select! {
         carried = carried => match carried {
+            // A shim records the container's end before it hangs up, and hangs up before that only on who is done typing.
+            Ok(()) if (stdin_once || !input_ended.load(Ordering::SeqCst)) && runtime.running(&request.container_id).is_ok() => {
+                let why = "the container's shim hung up: its output was not taken, or too many clients are attached";
+                Outcome::Failed(format!("error attaching to container: {why}"))
+            }
             Ok(()) => Outcome::Success,
             Err(error) => Outcome::Failed(format!("error attaching to container: {error}")),
         },
@@ -69,7 +92,7 @@ async fn serve(stream: UnixStream, request: &v1::AttachRequest, session: Session
     client.finish(outcome).await
 }
 
-async fn feed(stdin: Option<Reader>, writer: &Mutex<OwnedWriteHalf>) {
+async fn feed(stdin: Option<Reader>, writer: &Mutex<OwnedWriteHalf>, ended: &AtomicBool) {
     let Some(mut stdin) = stdin else { return };
     let mut chunk = vec![0; frames::MOST];
     // An input that breaks off has ended, too.
@@ -78,6 +101,7 @@ async fn feed(stdin: Option<Reader>, writer: &Mutex<OwnedWriteHalf>) {
             return;
         }
     }
+    ended.store(true, Ordering::SeqCst);
     let _ = writer.lock().await.write_all(&frames::encode(Kind::StdinEnd, &[])).await;
 }
 

@@ -280,12 +280,14 @@ fn replace_shim(fixture: &Fixture, said: &'static [u8]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_shim_that_cannot_be_understood_is_no_success() {
+async fn a_shim_that_breaks_off_is_no_success() {
     let fixture = Fixture::idle().await;
-    replace_shim(&fixture, b"\0\0\0\0\0");
-    let remote = fixture.attach(ALL).await;
-    let Outcome::Failed(why) = in_time(remote.end.outcome()).await else { panic!("it went well") };
-    assert!(why.contains("error attaching to container"), "{why}");
+    for (said, expected) in [(&b"\0\0\0\0\0"[..], "error attaching to container"), (b"\x05\0\0\0\x02hi", "its output was not taken")] {
+        replace_shim(&fixture, said);
+        let remote = fixture.attach(ALL).await;
+        let Outcome::Failed(why) = in_time(remote.end.outcome()).await else { panic!("it went well") };
+        assert!(why.contains(expected), "{why}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
