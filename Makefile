@@ -8,8 +8,8 @@ export PYTHONPATH := $(TOOLS)
 
 .PHONY: up down build images test bench verify fix clean packages tools
 
-up: build ## Start a cluster and wait until its nodes are Ready: in containers, or without Docker as processes. AS=processes asks for those.
-	@deploy/cluster up $(AS)
+up: build ## Start a cluster and wait until its nodes are Ready: in containers, or without Docker as processes. FORM=processes asks for those.
+	@deploy/cluster up $(FORM)
 
 down: ## Stop it; its data stay.
 	@deploy/cluster down
