@@ -208,3 +208,16 @@ fn who_can_neither_pull_nor_make_the_base_image_gets_a_cluster_of_processes() {
     assert!(output.contains("debootstrap needs root: the cluster runs as processes"), "{output}");
     assert_eq!(std::fs::read_to_string(home.path().join("asked")).unwrap(), "up --detach\nstatus --wait 180\n");
 }
+
+/// make has an `AS` of its own, the assembler: a variable of that name once asked for a cluster of the form "as".
+#[test]
+fn make_up_asks_for_a_form_only_when_told_to() {
+    let recipe = |further: &[&str]| {
+        let root = deploy("..");
+        let said =
+            run(Command::new("make").args(["--dry-run", "--no-print-directory", "--directory"]).arg(root).arg("up").args(further)).ok();
+        said.lines().find(|line| line.starts_with("deploy/cluster")).unwrap().trim_end().to_owned()
+    };
+    assert_eq!(recipe(&[]), "deploy/cluster up");
+    assert_eq!(recipe(&["FORM=processes"]), "deploy/cluster up processes");
+}
