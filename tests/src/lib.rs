@@ -11,6 +11,7 @@ mod cluster;
 mod command;
 mod compose;
 pub mod history;
+pub mod ports;
 mod server;
 pub mod traffic;
 mod wait;

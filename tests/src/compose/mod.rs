@@ -2,7 +2,6 @@
 
 mod engine;
 mod network;
-mod ports;
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -17,6 +16,7 @@ use tempfile::TempDir;
 
 use crate::admin::Admin;
 use crate::command::{Output, run};
+use crate::ports;
 use crate::wait::within;
 use network::Cut;
 
@@ -66,7 +66,7 @@ impl Compose {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let project = format!("{PREFIX}{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let directory = tempfile::Builder::new().prefix("quarterdeck-").tempdir().unwrap();
-        let [api, one, two, three] = ports::four();
+        let [api, one, two, three]: [u16; 4] = ports::free(4).try_into().expect("four free ports");
         let environment = [
             ("QUARTERDECK_DATA", directory.path().display().to_string()),
             ("QUARTERDECK_PORT", api.to_string()),

@@ -8,7 +8,7 @@ use etcd::etcdserverpb::{
 };
 use tonic::Status;
 
-use crate::support::{Cluster, Member, eventually, free_ports, get, put, within};
+use crate::support::{Cluster, Member, eventually, get, put, within};
 
 const LIMIT: Duration = Duration::from_secs(10);
 
@@ -181,7 +181,7 @@ async fn a_member_moves_to_another_address() {
     writes(&cluster.members[0], "first").await;
     let moving = (cluster.leader().await + 1) % 3;
     let moving_id = id(&cluster.members[moving]).await;
-    let url = format!("http://127.0.0.1:{}", free_ports(1)[0]);
+    let url = format!("http://127.0.0.1:{}", tests::ports::free(1)[0]);
     let request = MemberUpdateRequest { id: moving_id, peer_ur_ls: vec![url.clone()] };
     let members = within(LIMIT, cluster.running().cluster().member_update(request)).await.unwrap().into_inner().members;
     assert!(members.iter().any(|member| member.id == moving_id && member.peer_ur_ls == [url.clone()]));

@@ -2,7 +2,6 @@
 
 use std::{
     fs::{self, File},
-    net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     sync::Arc,
@@ -18,7 +17,7 @@ use nix::{
     unistd::Pid,
 };
 use tempfile::TempDir;
-use tests::wires::Wires;
+use tests::{ports, wires::Wires};
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tonic::{Status, transport::Channel};
 
@@ -146,8 +145,8 @@ impl Cluster {
 
     /// A member that is not of the cluster yet, with flags to join it.
     pub fn newcomer(&self, name: &str) -> Member {
-        let ports = free_ports(2);
-        let (client, peer) = (format!("http://127.0.0.1:{}", ports[0]), format!("http://127.0.0.1:{}", ports[1]));
+        let free = ports::free(2);
+        let (client, peer) = (format!("http://127.0.0.1:{}", free[0]), format!("http://127.0.0.1:{}", free[1]));
         let data_dir = self._directory.path().join(name);
         let mut listed: Vec<_> = self.members.iter().map(|member| format!("{}={}", member.name, member.peer_url())).collect();
         listed.push(format!("{name}={peer}"));
@@ -163,7 +162,7 @@ impl Cluster {
         ];
         let flags = flags.iter().flat_map(|(flag, value)| [flag.to_string(), value.to_string()]).collect();
         let log = self._directory.path().join(format!("{name}.log"));
-        Member { name: name.to_owned(), client_port: ports[0], data_dir, log, pki: None, flags, process: None }
+        Member { name: name.to_owned(), client_port: free[0], data_dir, log, pki: None, flags, process: None }
     }
 
     /// Position of the member that leads, as the others say too.
@@ -345,7 +344,7 @@ struct Ports {
 
 impl Ports {
     fn free(size: usize) -> Self {
-        let mut clients = free_ports(2 * size);
+        let mut clients = ports::free(2 * size);
         let peers = clients.split_off(size);
         Self { clients, advertised: peers.clone(), peers }
     }
@@ -357,11 +356,6 @@ fn tls_flags(pki: &Path) -> Vec<String> {
     let client = ["--cert-file", &cert, "--key-file", &key, "--trusted-ca-file", &ca, "--client-cert-auth"];
     let peer = ["--peer-cert-file", &cert, "--peer-key-file", &key, "--peer-trusted-ca-file", &ca, "--peer-client-cert-auth"];
     client.iter().chain(&peer).map(ToString::to_string).collect()
-}
-
-pub fn free_ports(count: usize) -> Vec<u16> {
-    let sockets: Vec<_> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-    sockets.iter().map(|socket| socket.local_addr().unwrap().port()).collect()
 }
 
 /// Asks again until there is an answer.

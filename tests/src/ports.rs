@@ -1,4 +1,4 @@
-//! Ports on loopback for a cluster's containers to publish.
+//! Ports on loopback for what a test starts.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicU16, Ordering};
 const FIRST: u16 = 20_000;
 const COUNT: u16 = 10_000;
 
-/// Four ports that nobody listens on, handed out once.
-pub(super) fn four() -> [u16; 4] {
+/// Ports that nobody listens on, each handed out once.
+pub fn free(count: usize) -> Vec<u16> {
     // Other test processes begin elsewhere.
     static NEXT: AtomicU16 = AtomicU16::new(0);
     #[allow(clippy::cast_possible_truncation)]
     let start = (std::process::id() % u32::from(COUNT)) as u16;
     let candidates = std::iter::repeat_with(|| FIRST + (start + NEXT.fetch_add(1, Ordering::Relaxed)) % COUNT);
-    let mut free = candidates.take(COUNT.into()).filter(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok());
-    [(); 4].map(|()| free.next().expect("a free port"))
+    let free = candidates.take(COUNT.into()).filter(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok());
+    free.take(count).collect()
 }
