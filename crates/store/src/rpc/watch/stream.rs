@@ -208,6 +208,8 @@ impl Stream {
         let Some(watcher) = self.watchers.get_mut(&id) else { return Ok(()) };
         watcher.told = true;
         let watch_id = watcher.id;
+        // History is read from the state, which is ahead of the hub for a moment: no header is behind its events.
+        let revision = revisions.last().map_or(revision, |last| revision.max(last.revision));
         let cut = parts(revisions, &watcher.watch, watcher.prev_kv, watcher.fragment, FULL);
         for part in cut {
             let response = WatchResponse { watch_id, events: part.events, fragment: part.fragment, ..Default::default() };
