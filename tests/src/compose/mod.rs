@@ -152,33 +152,15 @@ impl Compose {
         self.cut_one_way(other, one);
     }
 
-    /// Cuts a service off from all others.
-    pub fn isolate(&self, service: &str) {
-        for other in self.services().iter().filter(|other| *other != service && self.pid(other).is_some()) {
-            self.cut(service, other);
-        }
-    }
-
     /// Undoes every cut.
     pub fn heal(&self) {
         self.cuts.lock().unwrap().clear();
-    }
-
-    /// The names of all services.
-    pub fn services(&self) -> Vec<String> {
-        self.compose(&["config", "--services"]).ok().lines().map(str::to_owned).collect()
     }
 
     /// A service's address in the cluster's network.
     pub fn address(&self, service: &str) -> String {
         let template = "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}";
         engine::inspect(&self.container(service), template).unwrap_or_else(|| panic!("{service} has no container"))
-    }
-
-    /// What a service printed.
-    pub fn logs(&self, service: &str) -> String {
-        let output = run(Command::new("docker").args(["logs", &self.container(service)]));
-        output.out + &output.err
     }
 
     /// The container of a service: compose 1 joins the parts of a name by `_`, compose 2 by `-`.

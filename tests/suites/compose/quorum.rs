@@ -84,10 +84,9 @@ fn etcd_answers_within_the_clients_deadline(cluster: &Compose) {
 fn the_api_server_answers_and_says_why(cluster: &Compose) {
     let began = Instant::now();
     let output = cluster.kubectl(&["create", "configmap", "lost", "--from-literal=a=b"]);
+    // Its bound is 34 s; kubectl asks for the kinds before that.
     assert!(output.code != 0 && began.elapsed() < Duration::from_secs(38), "{output:?} after {:?}", began.elapsed());
-    // 504, or 500 with the store's own words when it answers before that.
-    let known = ["Timeout: request did not complete within requested timeout", "etcdserver: "];
-    assert!(known.iter().any(|text| output.err.contains(text)), "{}", output.err);
+    assert!(output.err.contains("Timeout: request did not complete within requested timeout"), "{}", output.err);
     let ready = cluster.kubectl(&["get", "--raw", "/readyz?verbose"]);
     assert!(ready.code != 0 && (ready.out.clone() + &ready.err).contains("[-]etcd failed"), "{ready:?}");
 }

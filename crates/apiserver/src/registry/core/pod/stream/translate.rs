@@ -72,7 +72,8 @@ async fn run(
     client.finish(outcome).await
 }
 
-/// Copies to the end of `from` and says so to `to`.
+/// Copies to the end of `from` and says so to `to`. A copy that breaks off drops `to`, which the far end reads as the end as
+/// well: a command whose client was cut off hears the end of its input, as upstream's does.
 async fn carry(from: Option<impl AsyncRead + Unpin>, to: Option<impl AsyncWrite + Unpin>) {
     if let (Some(mut from), Some(mut to)) = (from, to)
         && copy(&mut from, &mut to).await.is_ok()
