@@ -30,7 +30,7 @@ bench: build tools ## Time to ready and memory; see tests/bench/README.md.
 verify: ## Check without writing: format, lints, architecture.
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
-	cargo test -p tests --test architecture
+	cargo test --workspace --test architecture
 
 fix: ## Repair what can be repaired.
 	cargo fmt --all
