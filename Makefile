@@ -6,7 +6,7 @@ TOOLS := $(CARGO_TARGET_DIR)/tools
 export PATH := $(BIN):$(PATH):/usr/sbin:/sbin:$(TOOLS)/bin
 export PYTHONPATH := $(TOOLS)
 
-.PHONY: up down build images test bench verify fix clean packages tools
+.PHONY: up down build images test bench bench-store verify fix clean packages tools
 
 up: build ## Start a cluster and wait until its nodes are Ready: in containers, or without Docker as processes. FORM=processes asks for those.
 	@deploy/cluster up $(FORM)
@@ -26,6 +26,9 @@ test: images tools ## Prove everything.
 
 bench: build tools ## Time to ready and memory; see tests/bench/README.md.
 	tests/bench/start
+
+bench-store: build tools ## The store against a real etcd under the same load; ARGS="--help" names the choices.
+	bench-store $(ARGS)
 
 verify: ## Check without writing: format, lints, architecture.
 	cargo fmt --all --check
