@@ -8,6 +8,7 @@ pub mod apply;
 pub mod field;
 pub mod go;
 pub mod gvk;
+pub mod jsonpath;
 pub mod names;
 pub mod object;
 pub mod patch;
@@ -17,6 +18,7 @@ pub mod schema;
 pub mod selector;
 pub mod status;
 pub mod time;
+pub mod versions;
 
 pub use object::Object;
 pub use quantity::Quantity;

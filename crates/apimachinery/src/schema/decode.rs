@@ -50,7 +50,7 @@ impl Schema {
     }
 
     fn decode_with(&self, node: &Node<'_>, words: Words) -> Result<Decoded, DecodeError> {
-        if self.arena().custom == Some(self.id()) {
+        if self.is_custom() {
             return self.decode_custom(node);
         }
         let mut decoder = Decoder { arena: self.arena(), words, strict: Vec::new(), at: Vec::new(), fields: Vec::new(), owner: "" };
@@ -58,6 +58,14 @@ impl Schema {
         let value = value.unwrap_or_else(|| fill::zero(self.arena(), self.id()));
         Ok(Decoded { value, strict: decoder.strict })
     }
+}
+
+/// Reads a value as one node of an arena, by the rules of built-in kinds.
+pub(super) fn decode_part(arena: &Arena, id: Id, value: &Value) -> Result<Decoded, DecodeError> {
+    let node = Node::from(value);
+    let mut decoder = Decoder { arena, words: Words::Json, strict: Vec::new(), at: Vec::new(), fields: Vec::new(), owner: "" };
+    let value = decoder.value(id, &node)?.unwrap_or_else(|| fill::zero(arena, id));
+    Ok(Decoded { value, strict: decoder.strict })
 }
 
 enum Step<'a> {

@@ -76,6 +76,9 @@ fn default(arena: &Arena, id: Id, value: &mut Value) {
             }
         }
         (Kind::Map(inner), Value::Object(members)) => {
+            if arena.custom.is_some() && !arena.node(*inner).nullable {
+                members.retain(|_, member| !member.is_null());
+            }
             for (_, member) in members.iter_mut() {
                 default(arena, *inner, member);
                 if arena.node(*inner).kind == Kind::Quantity && node.go_name.ends_with(".ResourceList") {

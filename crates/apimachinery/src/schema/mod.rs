@@ -10,15 +10,17 @@ use std::sync::Arc;
 use serde_json::Value;
 
 mod decode;
+mod embedded;
 mod fill;
 mod leaf;
+mod lists;
 mod prune;
 mod structural;
 mod validate;
 
 pub use decode::{DecodeError, Decoded};
-pub use structural::structural;
-pub use validate::Validator;
+pub use structural::{structural, structural_part};
+pub use validate::{Validator, is_known_format};
 
 /// Index of a node in its arena.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -327,6 +329,17 @@ impl Schema {
     /// The name of the definition; empty for inline types.
     pub fn name(&self) -> &str {
         &self.node().name
+    }
+
+    /// Whether this is a custom resource, which is read by other rules than built-in kinds.
+    pub fn is_custom(&self) -> bool {
+        self.arena.custom == Some(self.id)
+    }
+
+    /// Whether reading an object of this custom resource changes nothing but its metadata: nothing is dropped or filled in.
+    pub fn is_open(&self) -> bool {
+        let known = self.fields().iter().all(|field| matches!(field.name.as_str(), "apiVersion" | "kind" | "metadata"));
+        self.node().preserve_unknown && known
     }
 
     /// The fields of a struct; empty for other types.

@@ -19,6 +19,14 @@ pub fn structural(name: &str, root: &Value, object_meta: &Schema) -> Schema {
     Schema::at(&Arc::new(builder.arena), id)
 }
 
+/// Builds the schema of a part of a custom resource, such as the type of one of its fields.
+pub fn structural_part(schema: &Value, object_meta: &Schema) -> Schema {
+    let mut builder = Builder { arena: Arena::default(), meta: Id::default() };
+    builder.meta = builder.arena.import(object_meta);
+    let id = builder.below(Some(schema));
+    Schema::at(&Arc::new(builder.arena), id)
+}
+
 struct Builder {
     arena: Arena,
     meta: Id,
@@ -28,6 +36,7 @@ impl Builder {
     fn node(&mut self, schema: &Value, root: bool) -> Node {
         let text = |name: &str| schema.get(name).and_then(Value::as_str).unwrap_or_default();
         let flag = |name: &str| schema.get(name).and_then(Value::as_bool).unwrap_or_default();
+        let has = |name: &str| schema.get(name).is_some_and(|value| !value.is_null());
         let embedded = flag("x-kubernetes-embedded-resource");
         let preserve = flag("x-kubernetes-preserve-unknown-fields");
         let kind = match text("type") {
@@ -38,13 +47,15 @@ impl Builder {
             "integer" => Kind::Int64,
             "number" => Kind::Number,
             "boolean" => Kind::Boolean,
+            // Without a type anything goes, but what the schema does say about members holds for objects.
+            _ if has("properties") || has("additionalProperties") => self.object(schema, root || embedded),
             _ => Kind::Any,
         };
         Node {
             atomic: text("x-kubernetes-map-type") == "atomic",
             list: list_type(schema),
             list_stated: schema.get("x-kubernetes-list-type").is_some(),
-            preserve_unknown: preserve,
+            preserve_unknown: preserve || (has("properties") && has("additionalProperties")),
             embedded,
             nullable: flag("nullable"),
             ..Node::new(kind)
@@ -57,8 +68,10 @@ impl Builder {
     }
 
     fn object(&mut self, schema: &Value, resource: bool) -> Kind {
-        if let Some(values) = schema.get("additionalProperties").filter(|values| values.is_object()) {
-            return Kind::Map(self.below(Some(values)));
+        if schema.get("properties").is_none()
+            && let Some(values) = schema.get("additionalProperties").filter(|values| !values.is_null())
+        {
+            return Kind::Map(self.below(Some(values).filter(|values| values.is_object())));
         }
         let required = schema.get("required").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
@@ -105,7 +118,9 @@ impl Schema {
         }
         let mut strict: Vec<String> = raw::duplicates(node).into_iter().map(|path| format!("duplicate field \"{path}\"")).collect();
         let mut value = node.to_value();
-        let mut unknown: Vec<String> = self.prune(&mut value).into_iter().map(|path| format!("unknown field \"{path}\"")).collect();
+        let mut dropped = self.prune(&mut value);
+        dropped.extend(self.coerce(&mut value).map_err(|error| DecodeError(error.to_string()))?);
+        let mut unknown: Vec<String> = dropped.into_iter().map(|path| format!("unknown field \"{path}\"")).collect();
         if let (Some(schema), Some(meta)) = (self.member("metadata"), node.get("metadata")) {
             let decoded = schema.decode(meta)?;
             let inside = decoded.strict.iter().filter(|message| message.starts_with("unknown field"));

@@ -10,6 +10,8 @@ use crate::go;
 
 mod format;
 
+pub use format::is_known as is_known_format;
+
 /// A schema ready to validate with: patterns are compiled once.
 #[derive(Debug, Clone, Default)]
 pub struct Validator {
@@ -25,6 +27,8 @@ pub struct Validator {
     max_items: Option<usize>,
     unique: bool,
     items: Option<Box<Validator>>,
+    /// The fields that tell items apart, where the list is a map.
+    keys: Vec<String>,
     min_properties: Option<usize>,
     max_properties: Option<usize>,
     properties: BTreeMap<String, Validator>,
@@ -53,6 +57,7 @@ impl Validator {
         let count = |name: &str| schema.get(name).and_then(Value::as_u64).and_then(|count| usize::try_from(count).ok());
         let one = |name: &str| schema.get(name).filter(|inner| inner.is_object()).map(|inner| Box::new(Self::new(inner)));
         let list = |name: &str| schema.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let texts = |name: &str| list(name).iter().filter_map(Value::as_str).map(str::to_owned).collect();
         let many = |name: &str| list(name).iter().map(Self::new).collect();
         let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
         Self {
@@ -78,11 +83,12 @@ impl Validator {
             max_items: count("maxItems"),
             unique: flag("uniqueItems"),
             items: one("items"),
+            keys: if text("x-kubernetes-list-type") == "map" { texts("x-kubernetes-list-map-keys") } else { Vec::new() },
             min_properties: count("minProperties"),
             max_properties: count("maxProperties"),
             properties: properties.map(|(name, property)| (name.clone(), Self::new(property))).collect(),
             additional: one("additionalProperties"),
-            required: list("required").iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+            required: texts("required"),
             all_of: many("allOf"),
             any_of: many("anyOf"),
             one_of: many("oneOf"),
@@ -93,28 +99,52 @@ impl Validator {
     /// All that is wrong with a value at `path`. Type and metadata of a resource are not in its schema and checked elsewhere.
     pub fn validate(&self, value: &Value, path: &Path) -> ErrorList {
         let mut errors = Vec::new();
-        self.check(value, path, &mut errors);
+        self.check(value, None, path, &mut errors);
         errors
     }
 
-    fn check(&self, value: &Value, path: &Path, errors: &mut ErrorList) {
-        self.check_type(value, path, errors);
-        if value.is_null() {
+    /// What is wrong with a value that replaces `old`: parts that stay as they were may go on breaking rules they broke before.
+    pub fn validate_update(&self, value: &Value, old: Option<&Value>, path: &Path) -> ErrorList {
+        let mut errors = Vec::new();
+        self.check(value, old, path, &mut errors);
+        errors
+    }
+
+    /// [`Validator::validate_update`] for a value that lies at `path`, where upstream's messages do not name the place but its fields do.
+    pub fn validate_part(&self, value: &Value, old: Option<&Value>, path: &Path) -> ErrorList {
+        let mut errors = self.validate_update(value, old, &Path::root());
+        for error in &mut errors {
+            error.field = if error.field.is_root() { path.clone() } else { path.child(error.field.as_str()) };
+        }
+        errors
+    }
+
+    fn check(&self, value: &Value, old: Option<&Value>, path: &Path, errors: &mut ErrorList) {
+        if old == Some(value) {
             return;
         }
-        self.check_combinations(value, path, errors);
+        self.check_type(value, path, errors);
+        if value.is_null() {
+            return self.check_allowed(value, path, errors);
+        }
+        self.check_combinations(value, old, path, errors);
         match value {
             Value::String(text) => self.check_text(text, path, errors),
             Value::Number(_) => self.check_number(value, path, errors),
-            Value::Array(items) => self.check_items(items, path, errors),
+            Value::Array(items) => self.check_items(items, old, path, errors),
             _ => {}
         }
-        if !self.allowed.is_empty() && !self.allowed.contains(value) {
+        self.check_allowed(value, path, errors);
+        if let Value::Object(members) = value {
+            self.check_members(members, old, path, errors);
+        }
+    }
+
+    fn check_allowed(&self, value: &Value, path: &Path, errors: &mut ErrorList) {
+        // Null is never found among the values: a nullable field with a list of them cannot be null.
+        if !self.allowed.is_empty() && (value.is_null() || !self.allowed.contains(value)) {
             let allowed: Vec<String> = self.allowed.iter().map(go::print).collect();
             errors.push(Error::not_supported(path, value.clone(), &allowed));
-        }
-        if let Value::Object(members) = value {
-            self.check_members(members, path, errors);
         }
     }
 
@@ -133,9 +163,10 @@ impl Validator {
         }
     }
 
-    fn check_combinations(&self, value: &Value, path: &Path, errors: &mut ErrorList) {
+    fn check_combinations(&self, value: &Value, old: Option<&Value>, path: &Path, errors: &mut ErrorList) {
         let shown = go::quote(path.as_str());
-        let results = |schemas: &[Self]| -> Vec<ErrorList> { schemas.iter().map(|schema| schema.validate(value, path)).collect() };
+        let results =
+            |schemas: &[Self]| -> Vec<ErrorList> { schemas.iter().map(|schema| schema.validate_update(value, old, path)).collect() };
         if !self.any_of.is_empty() {
             let results = results(&self.any_of);
             if !results.iter().any(Vec::is_empty) {
@@ -190,6 +221,9 @@ impl Validator {
         let rules = &self.number;
         let number = value.as_f64().unwrap_or_default();
         let place = path.as_str();
+        if !format::fits_integer(&self.format, value) {
+            errors.push(general(format!("Checked value must be of type integer with format {} in {place}", self.format)));
+        }
         let mut complain = |detail: String| errors.push(Error::invalid(path, value.clone(), detail));
         if let Some(of) = rules.multiple_of.as_ref()
             && let Some(factor) = of.as_f64().filter(|factor| *factor > 0.0)
@@ -211,15 +245,12 @@ impl Validator {
                 complain(format!("{place} in body should be greater than{or_equal} {bound}"));
             }
         }
-        if !format::fits_integer(&self.format, value) {
-            errors.push(general(format!("Checked value must be of type integer with format {} in {place}", self.format)));
-        }
     }
 
-    fn check_items(&self, items: &[Value], path: &Path, errors: &mut ErrorList) {
+    fn check_items(&self, items: &[Value], old: Option<&Value>, path: &Path, errors: &mut ErrorList) {
         if let Some(schema) = &self.items {
             for (index, item) in items.iter().enumerate() {
-                schema.check(item, &path.index(index), errors);
+                schema.check(item, self.old_item(item, old), &path.index(index), errors);
             }
         }
         if let Some(min) = self.min_items.filter(|min| items.len() < *min) {
@@ -234,7 +265,13 @@ impl Validator {
         }
     }
 
-    fn check_members(&self, members: &serde_json::Map<String, Value>, path: &Path, errors: &mut ErrorList) {
+    /// The item an item replaces: only in maps it can be told.
+    fn old_item<'a>(&self, item: &Value, old: Option<&'a Value>) -> Option<&'a Value> {
+        let same = |other: &&Value| self.keys.iter().all(|key| other.get(key) == item.get(key));
+        old?.as_array()?.iter().find(same).filter(|_| !self.keys.is_empty())
+    }
+
+    fn check_members(&self, members: &serde_json::Map<String, Value>, old: Option<&Value>, path: &Path, errors: &mut ErrorList) {
         if let Some(min) = self.min_properties.filter(|min| members.len() < *min) {
             let detail = format!("{} in body should have at least {min} properties", path.as_str());
             return errors.push(Error::invalid(path, members.len(), detail));
@@ -243,13 +280,9 @@ impl Validator {
             return errors.push(Error::too_many(path, members.len(), max));
         }
         for (name, member) in members {
-            match self.properties.get(name) {
-                Some(schema) => schema.check(member, &path.child(name), errors),
-                None => {
-                    if let Some(schema) = &self.additional {
-                        schema.check(member, &path.child(name), errors);
-                    }
-                }
+            let schema = self.properties.get(name).or(self.additional.as_deref());
+            if let Some(schema) = schema {
+                schema.check(member, old.and_then(|old| old.get(name)), &path.child(name), errors);
             }
         }
         let missing = self.required.iter().filter(|name| !members.contains_key(*name));
@@ -279,73 +312,4 @@ fn type_of(value: &Value) -> &'static str {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::field::aggregate;
-    use serde_json::json;
-
-    fn errors(schema: Value, value: Value) -> String {
-        let root = json!({"type": "object", "properties": {"spec": schema}});
-        let errors = Validator::new(&root).validate(&json!({"spec": value}), &Path::root());
-        if errors.is_empty() { String::new() } else { aggregate(&errors) }
-    }
-
-    #[test]
-    fn types_are_named_as_upstream_names_them() {
-        let object = json!({"type": "object"});
-        assert_eq!(errors(object, json!("str")), "spec: Invalid value: \"string\": spec in body must be of type object: \"string\"");
-        assert_eq!(errors(json!({"type": "integer"}), json!(1.0)), "");
-        assert_eq!(
-            errors(json!({"type": "integer"}), json!(1.5)),
-            "[spec: Invalid value: \"number\": spec in body must be of type integer: \"number\", \
-             <nil>: Invalid value: \"\": Checked value must be of type integer (default format) in spec]"
-        );
-        let either = json!({"x-kubernetes-int-or-string": true});
-        assert_eq!(errors(either, json!([1])), "spec: Invalid value: \"array\": spec in body must be of type integer,string: \"array\"");
-        let list = json!({"type": "array", "items": {"type": "integer"}});
-        assert_eq!(
-            errors(list, json!([1, "x"])),
-            "spec[1]: Invalid value: \"string\": spec[1] in body must be of type integer: \"string\""
-        );
-    }
-
-    #[test]
-    fn texts_numbers_and_maps_have_their_limits() {
-        let text = json!({"type": "string", "minLength": 2, "maxLength": 4, "pattern": "^a+$"});
-        assert_eq!(errors(text.clone(), json!("a")), "spec: Invalid value: \"a\": spec in body should be at least 2 chars long");
-        assert_eq!(errors(text.clone(), json!("aaaaa")), "spec: Too long: may not be more than 4 bytes");
-        assert_eq!(errors(text, json!("bb")), "spec: Invalid value: \"bb\": spec in body should match '^a+$'");
-        let number = json!({"type": "integer", "minimum": 1, "maximum": 5, "exclusiveMaximum": true});
-        assert_eq!(errors(number.clone(), json!(0)), "spec: Invalid value: 0: spec in body should be greater than or equal to 1");
-        assert_eq!(errors(number, json!(5)), "spec: Invalid value: 5: spec in body should be less than 5");
-        let map = json!({"type": "object", "maxProperties": 2, "minProperties": 1, "additionalProperties": {"type": "integer"}});
-        assert_eq!(errors(map.clone(), json!({})), "spec: Invalid value: 0: spec in body should have at least 1 properties");
-        assert_eq!(errors(map, json!({"x": 1, "y": 2, "z": 3})), "spec: Too many: 3: must have at most 2 items");
-        let allowed = json!({"type": "string", "enum": ["x", "y"]});
-        assert_eq!(errors(allowed, json!("z")), "spec: Unsupported value: \"z\": supported values: \"x\", \"y\"");
-        let required = json!({"type": "object", "required": ["a", "b"]});
-        assert_eq!(errors(required, json!({})), "[spec.a: Required value, spec.b: Required value]");
-    }
-
-    #[test]
-    fn combinations_tell_which_of_them_failed() {
-        let schema = json!({
-            "type": "object",
-            "anyOf": [{"properties": {"a": {"minimum": 3}}}, {"required": ["b"]}],
-            "oneOf": [{"required": ["a"]}, {"required": ["b"]}],
-            "not": {"properties": {"a": {"enum": [13]}}, "required": ["a"]},
-        });
-        let check = |value| errors(schema.clone(), value);
-        assert_eq!(check(json!({"a": 5})), "");
-        assert_eq!(
-            check(json!({"a": 1})),
-            "[<nil>: Invalid value: \"\": \"spec\" must validate at least one schema (anyOf), \
-             spec.a: Invalid value: 1: spec.a in body should be greater than or equal to 3]"
-        );
-        assert_eq!(
-            check(json!({"a": 5, "b": 1})),
-            "<nil>: Invalid value: \"\": \"spec\" must validate one and only one schema (oneOf). Found 2 valid alternatives"
-        );
-        assert_eq!(check(json!({"a": 13})), "<nil>: Invalid value: \"\": \"spec\" must not validate the schema (not)");
-    }
-}
+mod tests;
