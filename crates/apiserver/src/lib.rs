@@ -9,6 +9,7 @@ pub(crate) mod authn;
 pub(crate) mod authz;
 pub(crate) mod bootstrap;
 mod config;
+pub(crate) mod extensions;
 pub(crate) mod handlers;
 pub(crate) mod informer;
 mod kubelet;

@@ -177,6 +177,11 @@ impl Api {
         self.loopback.call(Method::DELETE, &self.url(name, ""), JSON, Some(options)).await.map(drop)
     }
 
+    /// Deletes everything there is, in one namespace or, of a cluster-scoped resource, in all.
+    pub(crate) async fn delete_all(&self) -> Result<(), Status> {
+        self.loopback.call(Method::DELETE, &self.url("", ""), JSON, None).await.map(drop)
+    }
+
     /// Watches from a list's resourceVersion: (ADDED | MODIFIED | DELETED | BOOKMARK, object). Ends when the server
     /// ends it, with an error where the history is gone; list again then.
     pub(crate) async fn watch(

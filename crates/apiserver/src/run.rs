@@ -2,7 +2,7 @@
 
 use std::{
     net::{IpAddr, SocketAddr, UdpSocket},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
@@ -22,6 +22,7 @@ use crate::{
     Config,
     authz::rbac::Rbac,
     bootstrap::{Bootstrap, BootstrapConfig},
+    extensions::Extensions,
     kubelet::KubeletClient,
     loopback::Loopback,
     pipeline::{Limits, Metrics},
@@ -72,9 +73,12 @@ pub async fn run(config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let health = Arc::new(Health::new());
     let checks = add_checks(&health, &backend, &bootstrap, trust.upkeep.rbac.clone(), &shutdown);
     let serving = after(shutdown.clone(), config.shutdown_delay_duration);
-    let (server, upkeep) = assemble(&config, backend, loopback.clone(), trust, (health, checks), advertised, serving.clone())?;
+    let (server, upkeep) = assemble(&config, backend, loopback.clone(), trust, (health.clone(), checks), advertised, serving.clone())?;
+    let extensions = Extensions::new(server.hub.clone(), loopback.clone());
+    health.add_ready(definitions_are_read(server.hub.clone()));
     let api = service(server, &loopback);
     tokio::spawn(upkeep.run(loopback, serving.clone()));
+    tokio::spawn(extensions.run(serving.clone()));
     tokio::spawn(bootstrap.run(shutdown.clone()));
     tokio::spawn(store.compact_periodically(config.etcd_compaction_interval, shutdown));
     println!("apiserver listening on https://{address}");
@@ -213,6 +217,14 @@ fn add_checks(
         Box::pin(async move { if stopping { Err("process is shutting down".to_owned()) } else { Ok(()) } })
     }));
     ["ping", "log", "etcd"].map(str::to_owned).into()
+}
+
+/// Ready is who serves every custom resource that is defined.
+fn definitions_are_read(hub: Arc<Hub>) -> Check {
+    Check::new("poststarthook/crd-informer-synced", move || {
+        let incomplete = hub.incomplete.load(Ordering::Acquire);
+        Box::pin(async move { if incomplete { Err("not finished".to_owned()) } else { Ok(()) } })
+    })
 }
 
 #[cfg(test)]

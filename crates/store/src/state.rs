@@ -1,7 +1,7 @@
 //! A member's own replica: the database, and what lives on top of it in memory.
 
 use crate::{
-    apply::{self, View, lease, view::Standing},
+    apply::{self, View, alarm::Alarms, lease},
     command::{Command, Outcome},
     disk::{self, Batch, Database, Read},
     lease::{Lessor, lessor::Time},
@@ -24,8 +24,8 @@ const RING_BYTES: usize = 16 << 20;
 /// The replica.
 pub struct State {
     database: RwLock<Arc<dyn Database>>,
-    /// Held while a batch is applied or the database is replaced: where the database stands.
-    applying: Mutex<Standing>,
+    /// Held while a batch is applied or the database is replaced.
+    applying: Mutex<()>,
     hub: Arc<Hub>,
     lessor: Mutex<Lessor>,
     lessor_changed: Notify,
@@ -39,13 +39,13 @@ pub struct State {
 impl State {
     /// Builds on a database as it is found.
     pub fn open(database: Arc<dyn Database>, clock: Clock) -> disk::Result<Arc<Self>> {
-        let standing = Standing::read(&*database)?;
+        let revisions = Revisions::read(&*database)?;
         let lessor = Lessor::new(lease::list(&*database)?);
         let scrubbed = compaction::scrubbed(&*database)?;
-        let (revisions, corrupt) = (standing.revisions, standing.corrupt());
+        let corrupt = Alarms::read(&*database)?.corrupt();
         let state = State {
             database: RwLock::new(database),
-            applying: Mutex::new(standing),
+            applying: Mutex::new(()),
             hub: Hub::new(revisions, RING_BYTES),
             lessor: Mutex::new(lessor),
             lessor_changed: Notify::new(),
@@ -62,9 +62,9 @@ impl State {
     ///
     /// Blocks on the disk. On an error nothing was applied, and the member must stop.
     pub fn apply(&self, commands: &[Command], notes: Batch) -> disk::Result<Vec<Outcome>> {
-        let mut applying = self.applying.lock();
+        let _applying = self.applying.lock();
         let database = self.database();
-        let mut view = View::at(&*database, applying.clone());
+        let mut view = View::new(&*database)?;
         let compacted = view.revisions().compacted;
         let mut outcomes = Vec::with_capacity(commands.len());
         let (mut published, mut leases) = (Vec::new(), Vec::new());
@@ -77,12 +77,11 @@ impl State {
             outcomes.push(applied.outcome);
         }
         let compacts = Some(view.revisions().compacted).filter(|now| *now != compacted);
-        let standing = view.standing();
+        let corrupt = view.corrupt();
         let mut batch = view.into_batch();
         batch.writes.extend(notes.writes);
         database.write(batch)?;
-        self.corrupt.store(standing.corrupt(), Relaxed);
-        *applying = standing;
+        self.corrupt.store(corrupt, Relaxed);
         self.announce(published, &leases, compacts);
         Ok(outcomes)
     }
@@ -105,15 +104,14 @@ impl State {
 
     /// Goes on with another database (an installed snapshot); watchers catch up from its history.
     pub fn replace(&self, database: Arc<dyn Database>) -> disk::Result<()> {
-        let mut applying = self.applying.lock();
-        let standing = Standing::read(&*database)?;
+        let _applying = self.applying.lock();
+        let revisions = Revisions::read(&*database)?;
         let lessor = Lessor::new(lease::list(&*database)?);
         self.scrubbed.send_replace(compaction::scrubbed(&*database)?);
-        self.corrupt.store(standing.corrupt(), Relaxed);
+        self.corrupt.store(Alarms::read(&*database)?.corrupt(), Relaxed);
         *self.database.write() = database;
         *self.lessor.lock() = lessor;
-        self.hub.reset(standing.revisions);
-        *applying = standing;
+        self.hub.reset(revisions);
         self.compacted.notify_one();
         Ok(())
     }

@@ -57,7 +57,7 @@ pub(crate) fn resources(entry: &GroupEntry, version: &VersionEntry) -> Value {
 fn resource(resource: &Resource) -> Value {
     let mut value = json!({
         "name": resource.plural, "singularName": resource.singular, "namespaced": resource.namespaced,
-        "kind": resource.kind, "verbs": resource.verbs,
+        "kind": resource.kind, "verbs": resource.shown_verbs(),
     });
     add_names(&mut value, resource);
     if resource.serves("watch") {
@@ -121,7 +121,7 @@ fn aggregated_resource(resource: &Resource) -> Value {
     let mut value = json!({
         "resource": resource.plural, "singularResource": resource.singular,
         "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },
-        "responseKind": {"group": "", "version": "", "kind": resource.kind}, "verbs": resource.verbs,
+        "responseKind": response_kind(resource, None), "verbs": resource.shown_verbs(),
     });
     add_names(&mut value, resource);
     if resource.shown_subresources().next().is_some() {
@@ -131,9 +131,16 @@ fn aggregated_resource(resource: &Resource) -> Value {
 }
 
 fn aggregated_subresource(parent: &Resource, sub: &Subresource) -> Value {
-    let (group, version) = foreign(parent, sub).map_or(("", ""), |k| (k.group.as_str(), k.version.as_str()));
-    let kind = sub.kind.as_ref().map_or(&parent.kind, |k| &k.kind);
-    json!({"subresource": sub.name, "responseKind": {"group": group, "version": version, "kind": kind}, "verbs": sub.verbs})
+    json!({"subresource": sub.name, "responseKind": response_kind(parent, Some(sub)), "verbs": sub.verbs})
+}
+
+/// The kind answered: upstream leaves out the group and version of built-in kinds where they are the resource's own.
+fn response_kind(parent: &Resource, sub: Option<&Subresource>) -> Value {
+    let own = parent.gvk();
+    let kind = sub.and_then(|sub| sub.kind.as_ref()).unwrap_or(&own);
+    let named = parent.is_custom() || kind.group_version() != own.group_version();
+    let (group, version) = if named { (kind.group.as_str(), kind.version.as_str()) } else { ("", "") };
+    json!({"group": group, "version": version, "kind": kind.kind})
 }
 
 /// The version of the aggregated form a client accepts first, if it accepts it before the old one.

@@ -39,8 +39,12 @@ pub(super) fn list_options(ask: &Ask) -> Result<ListOptions, Status> {
 
 /// A whole answer from a page of objects.
 pub(super) fn render(ask: &Ask, store: &Store, list: &List) -> Result<Response, Status> {
-    let meta = list_meta(list.revision, &list.continue_token, list.remaining);
+    let mut meta = list_meta(list.revision, &list.continue_token, list.remaining);
     let negotiated = ask.negotiated;
+    if negotiated.form == Form::Object && ask.served.resource.is_custom() && list.continue_token.is_empty() {
+        // Lists without a Go type name the token they do not have.
+        meta["continue"] = "".into();
+    }
     if negotiated.form == Form::Object && negotiated.takes_bytes() && store.bytes_as_stored() {
         return Ok(bytes_response(StatusCode::OK, negotiated, concatenate(ask, list, &meta)));
     }
@@ -48,7 +52,7 @@ pub(super) fn render(ask: &Ask, store: &Store, list: &List) -> Result<Response, 
     let objects = || list.items.iter().map(|entry| store.present(entry));
     let value = match negotiated.form {
         Form::Object => {
-            let typed = resource.definition.is_empty();
+            let typed = resource.is_custom();
             let items = objects().map(|o| o.map(|o| item(o, typed))).collect::<Result<Vec<_>, _>>()?;
             json!({"kind": resource.list_kind, "apiVersion": resource.api_version(), "metadata": meta, "items": items})
         }
@@ -77,7 +81,7 @@ fn item(mut object: apimachinery::Object, typed: bool) -> Value {
 
 fn concatenate(ask: &Ask, list: &List, meta: &Value) -> Bytes {
     let resource = &ask.served.resource;
-    let typed = resource.definition.is_empty();
+    let typed = resource.is_custom();
     let size: usize = list.items.iter().map(|e| e.json().len() + 2).sum();
     let mut out = Vec::with_capacity(size + 256);
     let head = format!(r#"{{"kind":{:?},"apiVersion":{:?},"metadata":{meta},"items":["#, resource.list_kind, resource.api_version());
@@ -137,7 +141,7 @@ pub(super) fn predicate(ask: &Ask) -> Result<Predicate, Status> {
 
 fn unknown_field(ask: &Ask, field: &str) -> String {
     let resource = &ask.served.resource;
-    if resource.strategy.field_labels().is_empty() {
+    if !resource.is_custom() && resource.strategy.field_labels().is_empty() {
         return format!("{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"");
     }
     format!("field label not supported: {field}")

@@ -21,7 +21,10 @@ mod watch;
 #[cfg(test)]
 mod tests;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use apimachinery::status::Status;
 use axum::{body::Body, extract::State, response::Response};
@@ -44,10 +47,10 @@ pub(crate) async fn dispatch(State(server): State<Arc<Server>>, request: Request
     if !info.is_resource {
         return nonresource::serve(server, request, &info).await;
     }
-    let Some(served) = find(&server, &info) else { return missing(&server, &info) };
+    let inside = request.extensions().get::<InProcess>().is_some();
+    let Some(served) = find(&server, &info, inside) else { return missing(&server, &info) };
     let query = crate::request::parse_query(request.uri().query().unwrap_or_default());
     let offer = if info.is_collection && served.resource.serves("watch") { Offer::Collection } else { Offer::Object };
-    let inside = request.extensions().get::<InProcess>().is_some();
     let Some(route) = Route::of(&served, &info, request.method(), inside) else {
         return status_response(Negotiated::PLAIN, &Status::method_not_allowed());
     };
@@ -83,9 +86,13 @@ async fn detached(
     }
 }
 
-fn find(server: &Server, info: &RequestInfo) -> Option<Arc<Served>> {
+fn find(server: &Server, info: &RequestInfo, inside: bool) -> Option<Arc<Served>> {
     let served = server.hub.catalog.load().find(&info.group, &info.version, &info.resource)?.clone();
     let resource = &served.resource;
+    // A version of a custom resource that is stored but not served.
+    if resource.is_custom() && resource.is_internal() && !inside {
+        return None;
+    }
     // A namespace carries its own name as namespace; any other cluster-scoped resource has none.
     let in_namespace = !info.namespace.is_empty() && resource.plural != "namespaces";
     let fits = if resource.namespaced { in_namespace || info.is_collection } else { !in_namespace };
@@ -94,10 +101,22 @@ fn find(server: &Server, info: &RequestInfo) -> Option<Arc<Served>> {
 }
 
 fn missing(server: &Server, info: &RequestInfo) -> Response {
-    if server.hub.catalog.load().group(&info.group).is_none() {
-        return nonresource::page_not_found();
+    let catalog = server.hub.catalog.load();
+    if catalog.group(&info.group).is_none_or(|group| group.custom) {
+        // Of a custom resource that is there, a subresource may be missing.
+        return match catalog.find(&info.group, &info.version, &info.resource).filter(|_| !info.subresource.is_empty()) {
+            Some(served) => status_response(Negotiated::PLAIN, &Status::not_found(&served.resource.group_resource(), &info.name)),
+            None if server.hub.incomplete.load(Ordering::Acquire) => status_response(Negotiated::PLAIN, &too_early()),
+            None => nonresource::page_not_found(),
+        };
     }
     status_response(Negotiated::PLAIN, &Status::not_found_path())
+}
+
+/// A client must not take for gone what this server has not read yet.
+fn too_early() -> Status {
+    let text = "the request has been made before all known HTTP paths have been installed, please retry";
+    Status::service_unavailable(text).with_retry_after(1)
 }
 
 /// What a method means at a path.

@@ -59,6 +59,7 @@ fn find(server: &Arc<Server>, request: &Request<Body>, path: &str) -> Option<Res
             let group = catalog.group(name)?;
             match group.version(v) {
                 Some(version) => discovery::resources(group, version),
+                None if group.custom => return None,
                 None => return Some(Err(Status::not_found_path())),
             }
         }

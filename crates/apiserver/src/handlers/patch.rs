@@ -57,7 +57,7 @@ pub(super) enum Kind {
 impl Kind {
     /// From the content type. Errors: 415; custom resources know no strategic merge.
     pub(super) fn of(ask: &Ask) -> Result<Self, Status> {
-        let built_in = !ask.served.resource.definition.is_empty();
+        let built_in = !ask.served.resource.is_custom();
         match media_type(ask.headers()).as_str() {
             "application/json-patch+json" => Ok(Self::Json),
             "application/merge-patch+json" => Ok(Self::Merge),
@@ -86,7 +86,7 @@ pub(super) fn patched(ctx: &RequestContext, expect: &Expect<'_>, kind: Kind, doc
     };
     let shown = || match kind {
         Kind::Strategic => apimachinery::go::print(&patch),
-        Kind::Json | Kind::Merge if expect.schema.name().starts_with("io.k8s.") => print(&value),
+        Kind::Json | Kind::Merge if !expect.schema.is_custom() => print(&value),
         Kind::Json | Kind::Merge => apimachinery::go::json(&value),
     };
     let refuse = |why: String| {

@@ -39,6 +39,10 @@ pub(super) async fn serve(mut ask: Ask, paths: ScalePaths) -> Result<Response, S
     let schema = schema::builtin(DEFINITION);
     if ask.ctx.verb() == "get" {
         let object = ask.store()?.get_object(&ask.ctx, &name).await?;
+        if ask.served.resource.is_custom() && object.pointer(&paths.spec_replicas).is_none() {
+            let path = paths.spec_replicas.replace('/', ".");
+            return Err(Status::internal(format!("the spec replicas field {path:?} does not exist")));
+        }
         return Ok(ask.plain(StatusCode::OK, &scale_of(&object, &paths).value()));
     }
     let patching = ask.ctx.verb() == "patch";
@@ -144,7 +148,10 @@ impl Change for Rescale {
         }
         let mut object = current.clone();
         set(&mut object, &self.paths.spec_replicas, replicas.into());
-        object.set_resource_version(scale.resource_version());
+        // Without a version the scale overwrites whatever is stored.
+        if !scale.resource_version().is_empty() {
+            object.set_resource_version(scale.resource_version());
+        }
         if let Wish::Apply { api_version, .. } = &self.wish {
             apply::from_scale(&mut object, &scale, api_version, &self.paths.spec_replicas);
         }

@@ -1,5 +1,6 @@
 //! The whole service in process, on memory storage.
 
+mod custom;
 mod deletion;
 mod eviction;
 
@@ -43,10 +44,15 @@ fn api() -> Service {
 }
 
 fn api_with(chain: impl FnOnce(Loopback) -> Chain) -> Service {
-    let (metrics, loopback) = (Arc::new(Registry::new()), Loopback::default());
+    let loopback = Loopback::default();
     let hub = Hub::new(Arc::new(Memory::new()), "/registry", &Wiring::default(), chain(loopback.clone()), loopback.clone());
+    api_of(Arc::new(hub), &loopback)
+}
+
+fn api_of(hub: Arc<Hub>, loopback: &Loopback) -> Service {
+    let metrics = Arc::new(Registry::new());
     let server = Server {
-        hub: Arc::new(hub),
+        hub,
         authenticator: Arc::new(Union::new(Vec::new())),
         anonymous: true,
         authorizer: Arc::new(AlwaysAllow),
@@ -62,7 +68,7 @@ fn api_with(chain: impl FnOnce(Loopback) -> Chain) -> Service {
         clock: Arc::new(SystemClock),
         shutdown: Shutdown::new(),
     };
-    service(Arc::new(server), &loopback)
+    service(Arc::new(server), loopback)
 }
 
 struct Answer {

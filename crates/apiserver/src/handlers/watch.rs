@@ -25,6 +25,9 @@ use crate::{
 /// The annotation of the bookmark that closes the initial events.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
+/// How long a watch of a resource that is served no more goes on: the last events may still be under way.
+const LAST_EVENTS: Duration = Duration::from_millis(500);
+
 pub(super) async fn serve(ask: Ask) -> Result<Response, Status> {
     let query = options::list(&ask.query, true)?;
     let store = ask.store()?;
@@ -41,12 +44,13 @@ pub(super) async fn serve(ask: Ask) -> Result<Response, Status> {
     let options = WatchOptions { start, initial_events: query.initial_events, bookmarks: query.bookmarks, predicate };
     let events = store.watch(&ask.ctx, options).await?;
     let until = Instant::now() + lifetime(&ask, query.timeout_seconds);
-    let shutdown = ask.server.shutdown.clone();
+    let (shutdown, retired) = (ask.server.shutdown.clone(), ask.served.retired.clone());
     let mut encoder = Encoder::new(&ask, store)?;
     let ended = async move {
         tokio::select! {
             () = tokio::time::sleep_until(until) => {}
             () = shutdown.cancelled() => {}
+            () = async { retired.cancelled().await; tokio::time::sleep(LAST_EVENTS).await } => {}
         }
     };
     let frames = events.take_until(Box::pin(ended)).map(move |item| encoder.frame(item));

@@ -64,6 +64,12 @@ pub(super) fn of(kinds: &BTreeSet<String>) -> Descriptions {
     generator.take_definitions(false).into_iter().map(|(name, schema)| (name, read(&schema))).collect()
 }
 
+/// The description of one field of a kind of the table above; empty where there is none.
+pub(crate) fn field(kind: &str, field: &str) -> String {
+    let described = of(&BTreeSet::from([kind.to_owned()])).remove(kind);
+    described.and_then(|(_, mut fields)| fields.remove(field)).unwrap_or_default()
+}
+
 fn read(schema: &Value) -> (String, std::collections::BTreeMap<String, String>) {
     let text = |value: &Value| value.get("description").and_then(Value::as_str).unwrap_or_default().to_owned();
     let fields = schema.get("properties").and_then(Value::as_object).into_iter().flatten();

@@ -11,7 +11,8 @@ use sha2::{Digest, Sha256};
 
 use crate::schema::Definitions;
 
-mod describe;
+mod custom;
+pub(crate) mod describe;
 mod operation;
 mod parameters;
 mod paths;

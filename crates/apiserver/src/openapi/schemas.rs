@@ -8,7 +8,7 @@ use apimachinery::{
 };
 use serde_json::{Map, Value, json};
 
-use super::{Api, Descriptions, Item, Version, definition_of, describe, reference};
+use super::{Api, Descriptions, Item, Version, custom, definition_of, describe, reference};
 use crate::schema::{Definitions, OBJECT_META, Served};
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
@@ -37,7 +37,7 @@ pub(super) fn of(apis: &[Api], version: Version) -> Map<String, Value> {
     }
     let mut schemas = write(&names, apis, version);
     for item in items() {
-        schemas.extend(custom(item, version));
+        schemas.extend(of_custom(item, version));
     }
     schemas
 }
@@ -248,11 +248,15 @@ fn fallback(definition: &str) -> String {
 }
 
 /// The definitions of a custom resource and its list: the author's schema, with type and metadata.
-fn custom(item: &Item, version: Version) -> Vec<(String, Value)> {
+fn of_custom(item: &Item, version: Version) -> Vec<(String, Value)> {
     let Some(schema) = &item.custom else {
         return Vec::new();
     };
-    let mut object = schema.as_object().cloned().unwrap_or_default();
+    let mut object = match version {
+        Version::V2 => custom::v2(schema),
+        Version::V3 => schema.clone(),
+    };
+    let Some(object) = object.as_object_mut() else { return Vec::new() };
     object.insert("type".into(), "object".into());
     let properties = object.entry("properties").or_insert_with(|| json!({}));
     if let Some(properties) = properties.as_object_mut() {
@@ -274,7 +278,7 @@ fn custom(item: &Item, version: Version) -> Vec<(String, Value)> {
         },
         "x-kubernetes-group-version-kind": kind_of(item, &list_kind),
     });
-    vec![(item.definition.clone(), Value::Object(object)), (format!("{}List", item.definition), list)]
+    vec![(item.definition.clone(), Value::Object(object.clone())), (format!("{}List", item.definition), list)]
 }
 
 fn referring(name: &str, version: Version) -> Value {

@@ -2,7 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use apimachinery::{Object, schema::Schema};
+use apimachinery::{Object, schema::Schema, versions};
+use tokio_util::sync::CancellationToken;
 
 use super::{Backing, Resource, Wiring, builtin_resources};
 use crate::{
@@ -19,6 +20,8 @@ pub(crate) struct Served {
     pub(crate) schema: Schema,
     /// Where its objects lie; absent for computed resources.
     pub(crate) storage: Option<Arc<dyn Storage>>,
+    /// Cancelled when it is served no more, or otherwise than before: watches end then.
+    pub(crate) retired: CancellationToken,
 }
 
 /// One version of a group.
@@ -37,6 +40,8 @@ pub(crate) struct GroupEntry {
     pub(crate) name: String,
     /// The preferred one first.
     pub(crate) versions: Vec<VersionEntry>,
+    /// Whether all of it is custom resources.
+    pub(crate) custom: bool,
 }
 
 /// An immutable picture of everything served; replaced as a whole when custom resources change.
@@ -59,7 +64,7 @@ impl Catalog {
                 Backing::Call(_) => None,
             };
             let schema = Schema::clone(&schema::builtin(&resource.definition));
-            catalog.add(Served { resource: Arc::new(resource), schema, storage });
+            catalog.add(Served { resource: Arc::new(resource), schema, storage, retired: CancellationToken::new() });
         }
         catalog
     }
@@ -73,18 +78,41 @@ impl Catalog {
         if resource.is_internal() {
             return;
         }
-        let group = match self.groups.iter().position(|g| g.name == resource.group) {
-            Some(at) => &mut self.groups[at],
-            None => {
-                self.groups.push(GroupEntry { name: resource.group.clone(), versions: Vec::new() });
-                let last = self.groups.len() - 1;
-                &mut self.groups[last]
-            }
-        };
+        let group = self.group_of(resource);
         match group.versions.iter_mut().find(|v| v.version == resource.version) {
             Some(version) => version.resources.push(served.clone()),
-            None => group.versions.push(VersionEntry { version: resource.version.clone(), resources: vec![served.clone()] }),
+            None => {
+                group.versions.push(VersionEntry { version: resource.version.clone(), resources: vec![served.clone()] });
+                if group.custom {
+                    group.versions.sort_by(|a, b| versions::compare(&b.version, &a.version));
+                }
+            }
         }
+    }
+
+    /// The group of a resource; those of custom resources only come last, by name.
+    fn group_of(&mut self, resource: &Resource) -> &mut GroupEntry {
+        let at = self.groups.iter().position(|g| g.name == resource.group).unwrap_or_else(|| {
+            let custom = resource.is_custom();
+            let after = |g: &GroupEntry| custom && g.custom && g.name > resource.group;
+            let at = self.groups.iter().position(after).unwrap_or(self.groups.len());
+            self.groups.insert(at, GroupEntry { name: resource.group.clone(), versions: Vec::new(), custom });
+            at
+        });
+        &mut self.groups[at]
+    }
+
+    /// Takes a custom resource out, in all its versions, and what only it needed.
+    pub(crate) fn remove_custom(&mut self, group: &str, plural: &str) {
+        let is_it = |resource: &Resource| resource.is_custom() && resource.group == group && resource.plural == plural;
+        self.index.retain(|_, served| !is_it(&served.resource));
+        for entry in self.groups.iter_mut().filter(|entry| entry.name == group) {
+            for version in &mut entry.versions {
+                version.resources.retain(|served| !is_it(&served.resource));
+            }
+            entry.versions.retain(|version| !version.resources.is_empty());
+        }
+        self.groups.retain(|entry| !entry.versions.is_empty());
     }
 
     /// The resource at a path.
@@ -100,6 +128,11 @@ impl Catalog {
     /// All groups in discovery order.
     pub(crate) fn groups(&self) -> &[GroupEntry] {
         &self.groups
+    }
+
+    /// Whether a resource of that group is built in.
+    pub(crate) fn is_builtin(&self, group: &str, plural: &str) -> bool {
+        self.index.iter().any(|((g, _, p), served)| g == group && p == plural && !served.resource.is_custom())
     }
 }
 

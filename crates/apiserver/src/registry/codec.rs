@@ -2,6 +2,7 @@
 
 use apimachinery::{
     Object,
+    field::{Error, Path},
     gvk::GroupVersionKind,
     raw::{self, Node},
     schema::Schema,
@@ -50,6 +51,9 @@ pub(crate) fn decode(ctx: &RequestContext, expect: &Expect<'_>, kind: BodyKind, 
     })?;
     let (api_version, own_kind) = node.type_meta().map_err(|e| unrecognized(e.to_string()))?;
     let gvk = actual(expect, api_version, own_kind).map_err(unrecognized)?;
+    if expect.schema.is_custom() {
+        check_custom(expect, &gvk, &node)?;
+    }
     check_type(expect, &gvk)?;
     let cannot = |why: String| cannot(expect, &gvk, &why);
     let decoded = expect.schema.decode(&node).map_err(|e| cannot(e.to_string()))?;
@@ -81,6 +85,16 @@ fn decode_protobuf(expect: &Expect<'_>, bytes: &[u8]) -> Result<Object, Status> 
     };
     let decoded = expect.schema.decode_value(&value).map_err(|e| cannot(expect, &gvk, &e.to_string()))?;
     Ok(finish(expect, decoded.value))
+}
+
+/// Custom resources have no type that could refuse another kind: validation does.
+fn check_custom(expect: &Expect<'_>, gvk: &GroupVersionKind, node: &Node<'_>) -> Result<(), Status> {
+    if gvk.kind == expect.gvk.kind || gvk.group_version() != expect.gvk.group_version() {
+        return Ok(());
+    }
+    let name = node.get("metadata").and_then(|meta| meta.get("name")).and_then(Node::as_str).unwrap_or_default();
+    let error = Error::invalid(&Path::new("kind"), gvk.kind.as_str(), format!("must be {}", expect.gvk.kind));
+    Err(Status::invalid(&expect.gvk.group_kind(), name, vec![error]))
 }
 
 fn check_type(expect: &Expect<'_>, gvk: &GroupVersionKind) -> Result<(), Status> {

@@ -40,10 +40,15 @@ pub(crate) fn generated_name(base: &str) -> String {
 
 /// Sets the generation of a new or changed object.
 pub(crate) fn set_generation(rule: Generation, obj: &mut Object, old: Option<&Object>) {
-    let Generation::Fields(fields) = rule else { return };
+    let differs = |old: &Object| match rule {
+        Generation::Never => false,
+        Generation::Fields(fields) => fields.iter().any(|f| part(obj, f) != part(old, f)),
+        Generation::AllButMetadata => !same_content(obj, old),
+    };
     let generation = match old {
+        _ if rule == Generation::Never => return,
         None => 1,
-        Some(old) if fields.iter().any(|f| part(obj, f) != part(old, f)) => old.generation() + 1,
+        Some(old) if differs(old) => old.generation() + 1,
         Some(old) => old.generation(),
     };
     if generation == 0 {
@@ -51,6 +56,12 @@ pub(crate) fn set_generation(rule: Generation, obj: &mut Object, old: Option<&Ob
     } else {
         obj.set_generation(generation);
     }
+}
+
+/// Whether two objects differ in metadata at most.
+fn same_content(a: &Object, b: &Object) -> bool {
+    let within = |a: &Object, b: &Object| a.0.iter().all(|(key, value)| key == "metadata" || b.0.get(key) == Some(value));
+    within(a, b) && within(b, a)
 }
 
 /// The value at a dotted path of plain names.
@@ -99,7 +110,32 @@ pub(crate) fn validate(resource: &Resource, obj: &Object) -> ErrorList {
     errors.extend(labels(obj, &path.child("labels")));
     errors.extend(annotations(obj, &path.child("annotations")));
     errors.extend(owners(obj, &path.child("ownerReferences")));
-    errors.extend(finalizers(obj, &path.child("finalizers")));
+    errors.extend(finalizers(obj, &path.child("finalizers"), resource.strategy.wants_qualified_finalizers()));
+    errors
+}
+
+/// Checks the metadata of a resource inside of a custom resource; `obj` holds nothing else.
+pub(crate) fn validate_embedded(obj: &Object, path: &Path) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let complain = |errors: &mut ErrorList, field: &str, value: &str, texts: Vec<String>| {
+        errors.extend(texts.into_iter().map(|t| Error::invalid(&path.child(field), value, t)));
+    };
+    if !obj.generate_name().is_empty() {
+        complain(&mut errors, "generateName", obj.generate_name(), names::is_path_segment_name(obj.generate_name()));
+    }
+    if !obj.name().is_empty() {
+        complain(&mut errors, "name", obj.name(), names::is_path_segment_name(obj.name()));
+    }
+    if !obj.namespace().is_empty() {
+        complain(&mut errors, "namespace", obj.namespace(), names::is_dns1123_label(obj.namespace()));
+    }
+    if obj.generation() < 0 {
+        errors.push(not_negative(&path.child("generation"), obj.generation()));
+    }
+    errors.extend(labels(obj, &path.child("labels")));
+    errors.extend(annotations(obj, &path.child("annotations")));
+    errors.extend(owners(obj, &path.child("ownerReferences")));
+    errors.extend(finalizers(obj, &path.child("finalizers"), false));
     errors
 }
 
@@ -165,14 +201,17 @@ fn invalid_owners(path: &Path, owners: &impl serde::Serialize, detail: &str) -> 
     Error::new(ErrorKind::Invalid, path, None, format!("{shown}: {detail}"))
 }
 
-fn finalizers(obj: &Object, path: &Path) -> ErrorList {
+/// Finalizers that need no domain.
+pub(crate) const STANDARD_FINALIZERS: [&str; 3] = ["orphan", "foregroundDeletion", "kubernetes"];
+
+fn finalizers(obj: &Object, path: &Path, qualified: bool) -> ErrorList {
     let mut errors = ErrorList::new();
     let list = obj.finalizers();
     for (at, finalizer) in list.iter().enumerate() {
         let texts = names::is_qualified_name(finalizer);
         let bad = !texts.is_empty();
         errors.extend(texts.into_iter().map(|t| Error::invalid(path, finalizer.as_str(), t)));
-        if !bad && !finalizer.contains('/') && !["orphan", "foregroundDeletion", "kubernetes"].contains(&finalizer.as_str()) {
+        if qualified && !bad && !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer.as_str()) {
             errors.push(Error::invalid(
                 &path.index(at),
                 finalizer.as_str(),

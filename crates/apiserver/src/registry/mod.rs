@@ -40,6 +40,7 @@ pub(crate) mod batch;
 pub(crate) mod certificates;
 pub(crate) mod coordination;
 pub(crate) mod core;
+pub(crate) mod custom;
 pub(crate) mod discovery;
 pub(crate) mod events;
 pub(crate) mod flowcontrol;

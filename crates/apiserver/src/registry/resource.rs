@@ -70,6 +70,8 @@ pub(crate) struct Resource {
     pub(crate) returns_deleted: bool,
     /// Text of the deprecation warning of this version, if any.
     pub(crate) deprecation: Option<String>,
+    /// Whether its definition is being deleted: discovery no longer shows the verbs that write.
+    pub(crate) terminating: bool,
 }
 
 impl std::fmt::Debug for Resource {
@@ -114,6 +116,7 @@ impl Resource {
             custom_schema: None,
             returns_deleted: false,
             deprecation: None,
+            terminating: false,
         }
     }
 
@@ -215,6 +218,17 @@ impl Resource {
     /// Group and kind, as validation errors name it.
     pub(crate) fn group_kind(&self) -> GroupKind {
         GroupKind::new(&self.group, &self.kind)
+    }
+
+    /// Whether it is defined by a CustomResourceDefinition.
+    pub(crate) fn is_custom(&self) -> bool {
+        self.custom_schema.is_some()
+    }
+
+    /// The verbs as discovery shows them.
+    pub(crate) fn shown_verbs(&self) -> Vec<&'static str> {
+        let writes = |verb: &str| matches!(verb, "create" | "patch" | "update");
+        self.verbs.iter().copied().filter(|verb| !(self.terminating && writes(verb))).collect()
     }
 
     /// Whether the resource itself serves the verb.

@@ -18,6 +18,8 @@ pub(crate) enum Generation {
     Never,
     /// 1 at creation, one more whenever one of these fields (`spec`, `metadata.annotations`) differs from the stored object.
     Fields(&'static [&'static str]),
+    /// 1 at creation, one more whenever anything but metadata differs (custom resources).
+    AllButMetadata,
 }
 
 /// What becomes of an object's dependents where its deletion does not say. Upstream: `GarbageCollectionPolicy`.
@@ -170,6 +172,11 @@ pub(crate) trait Strategy: Send + Sync {
         false
     }
 
+    /// A finalizer that the first deletion adds, for what has to be cleaned up before the object may go.
+    fn deletion_finalizer(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Changes an object that is being marked as deleted (a namespace's phase).
     fn mark_deleted(&self, _obj: &mut Object) {}
 
@@ -181,6 +188,11 @@ pub(crate) trait Strategy: Send + Sync {
     /// Complaints about a name; the flag asks for the prefix form of `generateName`.
     fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
         if prefix { names::is_dns1123_subdomain(&names::mask_trailing_dash(name)) } else { names::is_dns1123_subdomain(name) }
+    }
+
+    /// Whether finalizers have to be qualified by a domain, unless they are among the standard ones.
+    fn wants_qualified_finalizers(&self) -> bool {
+        true
     }
 
     /// Whether PUT creates a missing object.

@@ -37,7 +37,7 @@ pub(crate) enum SubresourceKind {
 }
 
 /// Where a scalable kind keeps what a Scale shows.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ScalePaths {
     /// e.g. `/spec/replicas`.
     pub(crate) spec_replicas: String,

@@ -29,7 +29,6 @@ type Reader = oneshot::Sender<Result<(), Refusal>>;
 #[derive(Clone)]
 pub(crate) struct Barrier {
     readers: mpsc::Sender<Reader>,
-    leadership: Leadership,
     patience: Duration,
 }
 
@@ -47,16 +46,13 @@ pub(crate) struct Rounds {
 impl Barrier {
     pub(crate) fn spawn(rounds: Rounds) -> Self {
         let (readers, waiting) = mpsc::channel(QUEUE);
-        let (leadership, patience) = (rounds.leadership.clone(), rounds.patience);
+        let patience = rounds.patience;
         tokio::spawn(run(Arc::new(rounds), waiting));
-        Self { readers, leadership, patience }
+        Self { readers, patience }
     }
 
     /// Returns once everything acknowledged before the call is applied here.
     pub(crate) async fn pass(&self) -> Result<(), Refusal> {
-        if self.leadership.is_alone() {
-            return Ok(());
-        }
         let (tell, passed) = oneshot::channel();
         self.readers.try_send(tell).map_err(|_| Refusal::TooManyRequests)?;
         match timeout(self.patience, passed).await {

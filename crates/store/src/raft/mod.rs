@@ -12,7 +12,6 @@ pub(crate) mod joining;
 mod leadership;
 mod leases;
 mod log_store;
-mod lost_leader;
 mod member;
 pub(crate) mod membership;
 mod network;
@@ -27,7 +26,6 @@ mod server;
 mod snapshot;
 mod start;
 mod state_machine;
-mod tail;
 #[cfg(test)]
 mod tests;
 mod types;
@@ -53,7 +51,7 @@ impl Node for RaftNode {
     }
 
     fn term(&self) -> u64 {
-        RaftNode::term(self)
+        self.progress().term
     }
 
     fn state(&self) -> &Arc<State> {
@@ -61,7 +59,7 @@ impl Node for RaftNode {
     }
 
     fn has_leader(&self) -> bool {
-        self.leadership().id().is_some()
+        self.leader().is_some()
     }
 
     fn learns(&self) -> bool {

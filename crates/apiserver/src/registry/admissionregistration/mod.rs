@@ -1,7 +1,7 @@
 //! The resources of group `admissionregistration.k8s.io`.
 
 mod policy;
-mod webhook;
+pub(crate) mod webhook;
 
 use super::{Resource, cluster};
 

@@ -90,7 +90,8 @@ fn qualified_domain(name: &At<'_>, errs: &mut ErrorList) {
     name.each_of(messages, errs);
 }
 
-fn client(config: &At<'_>, errs: &mut ErrorList) {
+/// Where a webhook is called.
+pub(crate) fn client(config: &At<'_>, errs: &mut ErrorList) {
     let (url, service) = (config.get("url"), config.get("service"));
     match (url.is_set(), service.is_set()) {
         (true, false) => self::url(&url, errs),

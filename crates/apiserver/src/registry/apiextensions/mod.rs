@@ -1,5 +1,9 @@
 //! The resources of group `apiextensions.k8s.io`.
 
+pub(crate) mod approval;
+pub(crate) mod definition;
+pub(crate) mod view;
+
 use super::{Resource, cluster};
 
 /// One line per resource.
@@ -9,6 +13,7 @@ pub(crate) fn table() -> Vec<Resource> {
             .short(&["crd", "crds"])
             .category("api-extensions")
             .stored_under("apiextensions.k8s.io/customresourcedefinitions")
-            .status(),
+            .status()
+            .strategy(definition::Definitions),
     ]
 }

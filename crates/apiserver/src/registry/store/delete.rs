@@ -204,6 +204,16 @@ fn plan(
     if obj.deletion_timestamp().is_some() && strategy.holds_deletion(&obj) {
         return Plan::Nothing;
     }
+    if let (None, Some(finalizer)) = (obj.deletion_timestamp(), strategy.deletion_finalizer()) {
+        let mut finalizers = obj.finalizers();
+        if !finalizers.iter().any(|known| known == finalizer) {
+            finalizers.push(finalizer.to_owned());
+        }
+        obj.set_finalizers(finalizers);
+        obj.set_deletion_timestamp(Some(now));
+        strategy.mark_deleted(&mut obj);
+        return Plan::Mark { obj, remove: false };
+    }
     let graceful = match begin(&mut obj, options, now, grace) {
         Begun::Pending => return Plan::Nothing,
         Begun::Graceful(seconds) => Some(seconds),

@@ -6,11 +6,12 @@ mod gc;
 mod read;
 mod update;
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::AtomicBool};
 
 use apimachinery::{
     Object,
     apply::{self, FieldSet},
+    gvk::GroupResource,
     status::Status,
 };
 use arc_swap::ArcSwap;
@@ -27,13 +28,17 @@ use crate::{
     admission::{Attributes, Chain, Operation},
     loopback::Loopback,
     request::RequestContext,
-    storage::{self, Backend, Entry, Key, Storage, Verb},
+    storage::{self, Backend, Collection, Entry, Key, SelectableFields, Storage, Verb},
 };
 
 /// What all resources share.
 pub(crate) struct Hub {
     /// Everything served.
     pub(crate) catalog: ArcSwap<Catalog>,
+    /// Whether custom resources may be missing from the catalog, because their definitions have not been read yet.
+    pub(crate) incomplete: AtomicBool,
+    backend: Arc<dyn Backend>,
+    prefix: String,
     /// The enabled admission plugins.
     pub(crate) admission: Chain,
     /// The server's own API, for hooks.
@@ -44,7 +49,12 @@ impl Hub {
     /// A hub with the built-in resources.
     pub(crate) fn new(backend: Arc<dyn Backend>, prefix: &str, wiring: &Wiring, admission: Chain, loopback: Loopback) -> Self {
         let catalog = ArcSwap::from_pointee(Catalog::builtin(&*backend, prefix, wiring));
-        Self { catalog, admission, loopback }
+        Self { catalog, incomplete: AtomicBool::new(false), backend, prefix: prefix.to_owned(), admission, loopback }
+    }
+
+    /// Opens storage for a resource that is not built in, under `place` below the prefix of all keys.
+    pub(crate) fn open(&self, resource: GroupResource, place: &str, fields: SelectableFields) -> Arc<dyn Storage> {
+        self.backend.open(Collection::new(resource, format!("{}/{place}", self.prefix)).with_fields(fields))
     }
 
     /// The store of one served resource; `None` where it is computed.
@@ -134,6 +144,7 @@ impl Served {
     /// The fields a write of the view leaves alone, whoever asks.
     pub(crate) fn ignored(&self, view: &View) -> FieldSet {
         match view {
+            View::Status if self.resource.is_custom() => FieldSet::of(["metadata", "spec"]),
             View::Status => {
                 let fields = self.schema.fields().iter().map(|field| field.name.as_str());
                 FieldSet::of(fields.filter(|name| !matches!(*name, "apiVersion" | "kind" | "metadata" | "status")))

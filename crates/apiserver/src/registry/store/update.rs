@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use apimachinery::{Object, field, status::Status};
+use apimachinery::{Object, field, gvk::GroupKind, status::Status};
 use futures::FutureExt;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -194,13 +194,10 @@ impl Store {
         let version = obj.resource_version().to_owned();
         if matches!(version.as_str(), "" | "0") {
             if !resource.strategy.allow_unconditional_update() {
+                // Upstream prints the number zero as Go writes it, and names the resource where the kind would be.
                 let path = field::Path::new("metadata").child("resourceVersion");
-                let error = field::Error::invalid(
-                    &path,
-                    if version.is_empty() { Value::from("") } else { Value::from(0) },
-                    "must be specified for an update",
-                );
-                return Err(self.invalid(name, vec![error]));
+                let error = field::Error::new(field::ErrorKind::Invalid, &path, None, "0x0: must be specified for an update");
+                return Err(Status::invalid(&GroupKind::new(&resource.group, &resource.plural), name, vec![error]));
             }
         } else if version.parse::<u64>().is_err() {
             let path = field::Path::new("metadata").child("resourceVersion");
@@ -225,7 +222,9 @@ impl Store {
         }
         meta::carry_over(obj, old);
         self.prepare_changed(ctx, attempt.view, obj, old);
-        meta::set_generation(strategy.generation(), obj, Some(old));
+        if !matches!(attempt.view, View::Status) {
+            meta::set_generation(strategy.generation(), obj, Some(old));
+        }
         // Upstream checks the metadata in the generic store and again in the kind's own rules; clients see both causes.
         let mut errors = meta::validate_update(obj, old);
         errors.extend(errors.clone());
