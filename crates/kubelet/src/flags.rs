@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1::Taint;
 use crate::{
     Config, Runtime,
     file::{KubeletConfiguration, parse_duration},
-    node::eviction::Thresholds,
+    node::{eviction::Thresholds, garbage::GarbagePolicy},
 };
 
 /// Port that read-only health checks of upstream's kubelet are on.
@@ -98,6 +98,15 @@ pub struct Flags {
     /// Hard eviction thresholds, `memory.available<100Mi,nodefs.available<10%`; a signal that is not named has none.
     #[arg(long)]
     eviction_hard: Option<String>,
+    /// Least age, `10s`, of a dead container that is removed.
+    #[arg(long, default_value = "0s", value_parser = duration)]
+    minimum_container_ttl_duration: Duration,
+    /// Most dead containers kept of each container of a pod; below 0, all.
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
+    maximum_dead_containers_per_container: i32,
+    /// Most dead containers kept on the node; below 0, any number.
+    #[arg(long, default_value_t = -1, allow_negative_numbers = true)]
+    maximum_dead_containers: i32,
     /// Address of the cluster's DNS server.
     #[arg(long, value_delimiter = ',')]
     cluster_dns: Option<Vec<String>>,
@@ -106,7 +115,7 @@ pub struct Flags {
     cluster_domain: Option<String>,
     /// Longest silence of an exec, attach or port-forward stream, `4h`; 0 means any. Of the process runtime: another one has a
     /// setting of its own.
-    #[arg(long, value_parser = |text: &str| parse_duration(text).ok_or_else(|| format!("time: invalid duration {text:?}")))]
+    #[arg(long, value_parser = duration)]
     streaming_connection_idle_timeout: Option<Duration>,
     /// Stop and remove all pods when the kubelet exits; for clusters that leave nothing behind.
     #[arg(long)]
@@ -138,6 +147,7 @@ impl Flags {
             (None, None) => Thresholds::default(),
         };
         let idle = self.streaming_connection_idle_timeout.or(file.streaming_connection_idle_timeout).unwrap_or(STREAMING_IDLE);
+        let garbage = self.garbage()?;
         let logs = file.pod_logs_dir.clone().unwrap_or_else(|| default_logs(&self.root_dir));
         Ok(Config {
             nodes: self.nodes()?,
@@ -163,12 +173,20 @@ impl Flags {
             client_ca_file: self.client_ca_file.or_else(|| file.authentication.x509.client_ca_file.clone()),
             max_pods: self.max_pods.or(file.max_pods).unwrap_or(110),
             thresholds,
+            garbage,
             cluster_dns: self.cluster_dns.unwrap_or_else(|| file.cluster_dns.clone()),
             cluster_domain: self.cluster_domain.or_else(|| file.cluster_domain.clone()).unwrap_or_default(),
             streaming_idle: Some(idle).filter(|idle| !idle.is_zero()),
             remove_pods_on_exit: self.remove_pods_on_exit,
             file,
         })
+    }
+
+    fn garbage(&self) -> anyhow::Result<GarbagePolicy> {
+        let min_age = jiff::SignedDuration::try_from(self.minimum_container_ttl_duration).context("--minimum-container-ttl-duration")?;
+        let limit = |most: i32| usize::try_from(most).ok();
+        let (per_container, per_node) = (limit(self.maximum_dead_containers_per_container), limit(self.maximum_dead_containers));
+        Ok(GarbagePolicy { min_age, per_container, per_node })
     }
 
     /// The names of the nodes this process runs.
@@ -182,6 +200,10 @@ impl Flags {
             Some(count) => Ok((1..=count).map(|index| format!("{name}-{index}")).collect()),
         }
     }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    parse_duration(text).ok_or_else(|| format!("time: invalid duration {text:?}"))
 }
 
 fn default_logs(root: &Path) -> PathBuf {
@@ -230,46 +252,4 @@ fn parse_taint(text: &str) -> anyhow::Result<Taint> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn config(args: &[&str]) -> anyhow::Result<Config> {
-        let args = ["kubelet", "--kubeconfig", "kubelet.conf"].iter().chain(args);
-        Flags::try_parse_from(args)?.into_config()
-    }
-
-    #[test]
-    fn hollow_nodes_are_numbered_from_one() {
-        let config = config(&["--hollow-nodes", "2", "--hostname-override", "node"]).unwrap();
-        assert_eq!(config.nodes, ["node-1", "node-2"]);
-        assert_eq!(config.runtime, Runtime::Hollow);
-    }
-
-    #[test]
-    fn a_runtime_is_a_name_or_an_endpoint() {
-        let of = |args: &[&str]| config(args).unwrap().runtime;
-        assert_eq!(of(&[]), Runtime::Socket(CONTAINERD.into()));
-        assert_eq!(of(&["--container-runtime-endpoint", "unix:///x.sock"]), Runtime::Socket("unix:///x.sock".into()));
-        assert_eq!(of(&["--runtime", "process"]), Runtime::Process);
-        assert!(config(&["--runtime", "docker"]).is_err());
-        assert!(config(&["--runtime", "process", "--hollow-nodes", "2"]).is_err());
-    }
-
-    #[test]
-    fn streams_may_be_silent_for_four_hours_unless_told_otherwise() {
-        let idle = |args: &[&str]| config(args).unwrap().streaming_idle;
-        assert_eq!(idle(&[]), Some(Duration::from_secs(14400)));
-        assert_eq!(idle(&["--streaming-connection-idle-timeout", "1h30m"]), Some(Duration::from_secs(5400)));
-        assert_eq!(idle(&["--streaming-connection-idle-timeout", "0"]), None);
-        assert!(config(&["--streaming-connection-idle-timeout", "soon"]).is_err());
-    }
-
-    #[test]
-    fn labels_and_taints_are_checked() {
-        let config = config(&["--node-labels", "a=1,b=", "--register-with-taints", "k=v:NoSchedule", "--hostname-override", "n"]).unwrap();
-        assert_eq!(config.node_labels["b"], "");
-        assert_eq!(config.taints[0].value.as_deref(), Some("v"));
-        assert!(parse_labels("x").is_err());
-        assert!(parse_taint("k=v:Never").is_err());
-    }
-}
+mod tests;

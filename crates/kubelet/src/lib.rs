@@ -24,7 +24,7 @@ use k8s_openapi::api::core::v1::Taint;
 
 pub use file::KubeletConfiguration;
 pub use flags::Flags;
-pub use node::eviction::Thresholds;
+pub use node::{eviction::Thresholds, garbage::GarbagePolicy};
 pub use start::run;
 
 /// Which runtime runs the pods.
@@ -79,6 +79,8 @@ pub struct Config {
     pub max_pods: i64,
     /// When the node is under pressure, and what is set aside from its capacity.
     pub thresholds: Thresholds,
+    /// How much of what has died stays.
+    pub garbage: GarbagePolicy,
     /// The cluster's DNS servers.
     pub cluster_dns: Vec<String>,
     /// The cluster's domain.

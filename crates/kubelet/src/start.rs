@@ -22,7 +22,7 @@ use crate::{
         capacity::Capacity,
         dns::{Dns, Resolver},
         events::Events,
-        heartbeat, lease,
+        garbage, heartbeat, lease,
         object::Machine,
         orphans,
         paths::Paths,
@@ -95,6 +95,8 @@ fn spawn_loops(node: &Arc<Node>, machine: &Arc<Machine>, shutdown: &Shutdown, co
     spawn(Box::pin(async move { relist::run(&n).await }));
     let n = node.clone();
     spawn(Box::pin(async move { orphans::run(&n).await }));
+    let n = node.clone();
+    spawn(Box::pin(async move { garbage::run(&n).await }));
     if !node.simulated {
         let n = node.clone();
         let limits = logs::rotate::Limits {
@@ -115,6 +117,7 @@ fn settings(config: &Config, port: u16) -> Settings {
         max_restart_delay: restart.and_then(|d| SignedDuration::try_from(d).ok()).unwrap_or(crate::pod::backoff::MOST),
         max_pods: config.max_pods,
         thresholds: config.thresholds,
+        garbage: config.garbage,
         labels: config.node_labels.clone(),
         taints: config.taints.clone(),
         register: config.register_node,

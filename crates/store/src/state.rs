@@ -1,7 +1,7 @@
 //! A member's own replica: the database, and what lives on top of it in memory.
 
 use crate::{
-    apply::{self, View, alarm::Alarms, lease},
+    apply::{self, View, lease, view::Standing},
     command::{Command, Outcome},
     disk::{self, Batch, Database, Read},
     lease::{Lessor, lessor::Time},
@@ -24,8 +24,8 @@ const RING_BYTES: usize = 16 << 20;
 /// The replica.
 pub struct State {
     database: RwLock<Arc<dyn Database>>,
-    /// Held while a batch is applied or the database is replaced.
-    applying: Mutex<()>,
+    /// Held while a batch is applied or the database is replaced: where the database stands.
+    applying: Mutex<Standing>,
     hub: Arc<Hub>,
     lessor: Mutex<Lessor>,
     lessor_changed: Notify,
@@ -39,13 +39,13 @@ pub struct State {
 impl State {
     /// Builds on a database as it is found.
     pub fn open(database: Arc<dyn Database>, clock: Clock) -> disk::Result<Arc<Self>> {
-        let revisions = Revisions::read(&*database)?;
+        let standing = Standing::read(&*database)?;
         let lessor = Lessor::new(lease::list(&*database)?);
         let scrubbed = compaction::scrubbed(&*database)?;
-        let corrupt = Alarms::read(&*database)?.corrupt();
+        let (revisions, corrupt) = (standing.revisions, standing.corrupt());
         let state = State {
             database: RwLock::new(database),
-            applying: Mutex::new(()),
+            applying: Mutex::new(standing),
             hub: Hub::new(revisions, RING_BYTES),
             lessor: Mutex::new(lessor),
             lessor_changed: Notify::new(),
@@ -62,9 +62,9 @@ impl State {
     ///
     /// Blocks on the disk. On an error nothing was applied, and the member must stop.
     pub fn apply(&self, commands: &[Command], notes: Batch) -> disk::Result<Vec<Outcome>> {
-        let _applying = self.applying.lock();
+        let mut applying = self.applying.lock();
         let database = self.database();
-        let mut view = View::new(&*database)?;
+        let mut view = View::at(&*database, applying.clone());
         let compacted = view.revisions().compacted;
         let mut outcomes = Vec::with_capacity(commands.len());
         let (mut published, mut leases) = (Vec::new(), Vec::new());
@@ -77,11 +77,12 @@ impl State {
             outcomes.push(applied.outcome);
         }
         let compacts = Some(view.revisions().compacted).filter(|now| *now != compacted);
-        let corrupt = view.corrupt();
+        let standing = view.standing();
         let mut batch = view.into_batch();
         batch.writes.extend(notes.writes);
         database.write(batch)?;
-        self.corrupt.store(corrupt, Relaxed);
+        self.corrupt.store(standing.corrupt(), Relaxed);
+        *applying = standing;
         self.announce(published, &leases, compacts);
         Ok(outcomes)
     }
@@ -104,14 +105,15 @@ impl State {
 
     /// Goes on with another database (an installed snapshot); watchers catch up from its history.
     pub fn replace(&self, database: Arc<dyn Database>) -> disk::Result<()> {
-        let _applying = self.applying.lock();
-        let revisions = Revisions::read(&*database)?;
+        let mut applying = self.applying.lock();
+        let standing = Standing::read(&*database)?;
         let lessor = Lessor::new(lease::list(&*database)?);
         self.scrubbed.send_replace(compaction::scrubbed(&*database)?);
-        self.corrupt.store(Alarms::read(&*database)?.corrupt(), Relaxed);
+        self.corrupt.store(standing.corrupt(), Relaxed);
         *self.database.write() = database;
         *self.lessor.lock() = lessor;
-        self.hub.reset(revisions);
+        self.hub.reset(standing.revisions);
+        *applying = standing;
         self.compacted.notify_one();
         Ok(())
     }

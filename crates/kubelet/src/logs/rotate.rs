@@ -56,6 +56,13 @@ async fn check(node: &Node, id: &str, limits: Limits) -> Result<(), String> {
     Ok(())
 }
 
+/// Removes a log and all that was rotated from it.
+pub(crate) async fn remove(path: &Path) -> std::io::Result<()> {
+    let absent = |error: std::io::Error| if error.kind() == std::io::ErrorKind::NotFound { Ok(()) } else { Err(error) };
+    remove_oldest(path, 0).await.or_else(absent)?;
+    tokio::fs::remove_file(path).await.or_else(absent)
+}
+
 /// Leaves the newest `keep` of the files rotated from `path`.
 async fn remove_oldest(path: &Path, keep: usize) -> std::io::Result<()> {
     let prefix = format!("{}.", path.file_name().unwrap_or_default().to_string_lossy());

@@ -47,6 +47,7 @@ fn settings() -> Settings {
         max_restart_delay: SignedDuration::from_secs(300),
         max_pods: 110,
         thresholds: Default::default(),
+        garbage: Default::default(),
         labels: BTreeMap::new(),
         taints: vec![],
         register: true,

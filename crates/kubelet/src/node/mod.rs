@@ -6,6 +6,7 @@ pub(crate) mod events;
 pub(crate) mod eviction;
 #[cfg(test)]
 pub(crate) mod fixture;
+pub(crate) mod garbage;
 pub(crate) mod heartbeat;
 pub(crate) mod lease;
 pub(crate) mod object;
@@ -39,6 +40,7 @@ pub(crate) struct Settings {
     pub(crate) max_restart_delay: SignedDuration,
     pub(crate) max_pods: i64,
     pub(crate) thresholds: eviction::Thresholds,
+    pub(crate) garbage: garbage::GarbagePolicy,
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) taints: Vec<Taint>,
     pub(crate) register: bool,

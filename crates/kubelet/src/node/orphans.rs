@@ -5,18 +5,21 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use super::{Node, remove_directory};
 use crate::cri::{labels, observed, v1};
 
-/// How often orphans are looked for (upstream's housekeeping and container GC run every minute or two).
+/// How often orphans are looked for (upstream's housekeeping does it every two seconds).
 const EVERY: Duration = Duration::from_secs(60);
-/// Exited containers kept per container of a pod, besides the newest (upstream's `maximum-dead-containers-per-container`).
-const DEAD_KEPT: usize = 1;
 /// Seconds containers get when the whole node goes.
 const LAST_GRACE: i64 = 2;
 
-/// Looks for orphans for ever, once the API server has said which pods belong here.
-pub(crate) async fn run(node: &Arc<Node>) {
+/// Returns once the API server has said which pods belong here: until then everything looks like an orphan.
+pub(crate) async fn once_listed(node: &Node) {
     while !node.pods.listed() {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
+}
+
+/// Looks for orphans for ever.
+pub(crate) async fn run(node: &Arc<Node>) {
+    once_listed(node).await;
     loop {
         if let Err(error) = sweep(node).await {
             tracing::warn!(node = node.name, error = crate::cri::describe(&error), "look for orphaned pods");
@@ -31,13 +34,9 @@ pub(crate) async fn run(node: &Arc<Node>) {
 async fn sweep(node: &Arc<Node>) -> Result<(), tonic::Status> {
     let sandboxes = node.cri.list_pod_sandbox(v1::ListPodSandboxRequest::default()).await?.items;
     let uids: BTreeSet<String> = sandboxes.iter().filter_map(|s| s.labels.get(labels::POD_UID).cloned()).collect();
-    for uid in uids {
-        if node.pods.has(&uid) {
-            forget_dead(node, &uid).await?;
-        } else {
-            tracing::info!(node = node.name, pod = uid, "remove orphaned pod");
-            remove(node, &uid, None).await?;
-        }
+    for uid in uids.into_iter().filter(|uid| !node.pods.has(uid)) {
+        tracing::info!(node = node.name, pod = uid, "remove orphaned pod");
+        remove(node, &uid, None).await?;
     }
     Ok(())
 }
@@ -66,25 +65,6 @@ async fn remove(node: &Arc<Node>, uid: &str, grace: Option<i64>) -> Result<(), t
         node.cri.stop_pod_sandbox(v1::StopPodSandboxRequest { pod_sandbox_id: sandbox.id.clone() }).await?;
     }
     node.remove_from_runtime(&observed).await;
-    Ok(())
-}
-
-/// Removes old exited containers of a living pod, and sandboxes that were replaced.
-async fn forget_dead(node: &Arc<Node>, uid: &str) -> Result<(), tonic::Status> {
-    let mut observed = observed::observe(&*node.cri, uid).await?;
-    let mut seen: Vec<String> = vec![];
-    observed.containers.retain(|container| {
-        let newer = seen.iter().filter(|name| **name == container.name).count();
-        seen.push(container.name.clone());
-        container.state == observed::State::Exited && newer > DEAD_KEPT
-    });
-    let kept: Vec<String> =
-        node.cri.list_containers(v1::ListContainersRequest::default()).await?.containers.into_iter().map(|c| c.pod_sandbox_id).collect();
-    let newest = observed.sandboxes.first().map(|s| s.id.clone());
-    observed.sandboxes.retain(|s| !s.ready && Some(&s.id) != newest.as_ref() && !kept.contains(&s.id));
-    if !observed.containers.is_empty() || !observed.sandboxes.is_empty() {
-        node.remove_from_runtime(&observed).await;
-    }
     Ok(())
 }
 

@@ -116,6 +116,48 @@ mod tests {
         assert_eq!(changed, expected.map(|path| directory.path().join(path)).iter().collect::<Vec<_>>());
     }
 
+    /// The flags of a cluster with one of each.
+    fn small(directory: &Path) -> PkiFlags {
+        PkiFlags { store_names: vec!["store-1".into()], node_names: vec!["node-1".into()], ..flags(directory) }
+    }
+
+    #[test]
+    fn a_run_that_was_killed_after_any_write_is_completed_by_the_next() {
+        let whole = tempfile::tempdir().unwrap();
+        let count = written(&small(whole.path())).len();
+        for writes in 0.. {
+            let directory = tempfile::tempdir().unwrap();
+            let flags = small(directory.path());
+            files::kill::after(Some(writes));
+            let ended = run(&flags);
+            files::kill::after(None);
+            let Err(error) = ended else {
+                assert_eq!(writes, count, "a kill after each of them was tried");
+                break;
+            };
+            assert!(format!("{error:#}").ends_with("killed"), "{error:#}");
+            let completed = written(&flags);
+            assert_eq!(completed.len(), count, "after {writes} writes: {:?}", completed.keys());
+            assert_eq!(written(&flags), completed, "after {writes} writes");
+        }
+    }
+
+    #[test]
+    fn any_file_that_is_lost_is_made_again_but_for_an_authoritys_key() {
+        let directory = tempfile::tempdir().unwrap();
+        let flags = small(directory.path());
+        for (lost, text) in written(&flags) {
+            std::fs::remove_file(&lost).unwrap();
+            if lost.ends_with("ca.key") || lost.ends_with("front-proxy-ca.key") {
+                let error = format!("{:#}", run(&flags).unwrap_err());
+                assert!(error.contains(&format!("{} is missing", lost.display())), "{error}");
+                std::fs::write(&lost, text).unwrap();
+            } else {
+                assert!(written(&flags).contains_key(&lost), "{}", lost.display());
+            }
+        }
+    }
+
     #[test]
     fn a_node_has_its_own_keys_and_no_others() {
         let directory = tempfile::tempdir().unwrap();

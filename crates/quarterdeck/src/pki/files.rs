@@ -22,9 +22,10 @@ pub(crate) fn write_private(path: &Path, text: &str) -> anyhow::Result<()> {
 }
 
 fn write_with_mode(path: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
-    if let Some(parent) = path.parent() {
-        std::fs::create_dir_all(parent).with_context(|| format!("create {}", parent.display()))?;
-    }
+    #[cfg(test)]
+    kill::point()?;
+    let parent = path.parent().unwrap_or(Path::new("/"));
+    std::fs::create_dir_all(parent).with_context(|| format!("create {}", parent.display()))?;
     let mut fresh = path.as_os_str().to_owned();
     fresh.push(".new");
     let replace = || {
@@ -33,7 +34,9 @@ fn write_with_mode(path: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
         let mut file: File = OpenOptions::new().write(true).create_new(true).mode(mode).open(&fresh)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
-        std::fs::rename(&fresh, path)
+        std::fs::rename(&fresh, path)?;
+        // What is written next must not outlive this: a certificate without its key serves nobody.
+        File::open(parent)?.sync_all()
     };
     replace().with_context(|| format!("write {}", path.display()))
 }
@@ -58,6 +61,26 @@ fn hand_over(directory: &Path, user: u32, group: u32) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Ends a run after some of its writes, as a kill would: each of them is done as a whole or not at all.
+#[cfg(test)]
+pub(super) mod kill {
+    use std::cell::Cell;
+
+    thread_local!(static LEFT: Cell<Option<usize>> = const { Cell::new(None) });
+
+    /// Lets this thread write so many more files; `None`: any number.
+    pub(crate) fn after(writes: Option<usize>) {
+        LEFT.set(writes);
+    }
+
+    pub(super) fn point() -> anyhow::Result<()> {
+        let left = LEFT.get();
+        anyhow::ensure!(left != Some(0), "killed");
+        LEFT.set(left.map(|left| left - 1));
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -49,24 +49,25 @@ pub(crate) struct Authority {
 }
 
 impl Authority {
-    /// The authority in `<name>.crt` and `<name>.key` below `pki/`, made when it is not there yet.
+    /// The authority in `<name>.crt` and `<name>.key` below `pki/`, made when it is not there yet. The key comes first: one that is
+    /// alone, after a run that was killed in between, gets its certificate now.
     pub(crate) fn open(layout: &Layout, name: &str, common_name: &str) -> anyhow::Result<Self> {
         let (cert_file, key_file) = (layout.pki(&format!("{name}.crt")), layout.pki(&format!("{name}.key")));
-        let (cert_exists, key_exists) = (cert_file.exists(), key_file.exists());
-        if cert_exists != key_exists {
-            let (there, missing) = if cert_exists { (&cert_file, &key_file) } else { (&key_file, &cert_file) };
-            // A new pair would make strangers of all that the old one signed.
-            let (there, missing) = (there.display(), missing.display());
-            bail!("{missing} is missing while {there} is there: put it back, or remove {there} for a new authority");
+        if !key_file.exists() {
+            if cert_file.exists() {
+                // A new key would make strangers of all that the old one signed.
+                let (there, missing) = (cert_file.display(), key_file.display());
+                bail!("{missing} is missing while {there} is there: put it back, or remove {there} for a new authority");
+            }
+            write_private(&key_file, &KeyPair::generate().context("generate key")?.serialize_pem())?;
         }
-        if !cert_exists {
-            let key = KeyPair::generate().context("generate key")?;
+        let key = KeyPair::from_pem(&read(&key_file)?).with_context(|| format!("parse {}", key_file.display()))?;
+        if !cert_file.exists() {
+            // Of the same name and key: whatever was signed stays good.
             let cert = authority_params(common_name).self_signed(&key).context("sign certificate")?;
-            write_private(&key_file, &key.serialize_pem())?;
             write(&cert_file, &cert.pem())?;
         }
         let cert = read(&cert_file)?;
-        let key = KeyPair::from_pem(&read(&key_file)?).with_context(|| format!("parse {}", key_file.display()))?;
         let issuer = Issuer::from_ca_cert_pem(&cert, key).with_context(|| format!("parse {}", cert_file.display()))?;
         Ok(Self { cert, issuer })
     }
@@ -135,13 +136,17 @@ fn distinguished_name(common_name: &str, groups: &[&str]) -> DistinguishedName {
 
 /// The key that signs service-account tokens, as `sa.key` and `sa.pub`.
 pub(crate) fn service_account_key(layout: &Layout) -> anyhow::Result<()> {
-    let key_file = layout.pki("sa.key");
-    if key_file.exists() {
-        return Ok(());
+    let (key_file, public_file) = (layout.pki("sa.key"), layout.pki("sa.pub"));
+    if !key_file.exists() {
+        let key = KeyPair::generate().context("generate key")?;
+        write(&public_file, &key.public_key_pem())?;
+        write_private(&key_file, &key.serialize_pem())?;
     }
-    let key = KeyPair::generate().context("generate key")?;
-    write(&layout.pki("sa.pub"), &key.public_key_pem())?;
-    write_private(&key_file, &key.serialize_pem())
+    if !public_file.exists() {
+        let key = KeyPair::from_pem(&read(&key_file)?).with_context(|| format!("parse {}", key_file.display()))?;
+        write(&public_file, &key.public_key_pem())?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -161,18 +166,44 @@ mod tests {
     }
 
     #[test]
-    fn half_an_authority_is_named_and_never_replaced() {
-        for (lost, left) in [("ca.crt", "ca.key"), ("ca.key", "ca.crt")] {
-            let directory = tempfile::tempdir().unwrap();
-            let layout = Layout::new(directory.path()).unwrap();
-            Authority::open(&layout, "ca", "kubernetes").unwrap();
-            std::fs::remove_file(layout.pki(lost)).unwrap();
-            let before = read(&layout.pki(left)).unwrap();
-            let Err(error) = Authority::open(&layout, "ca", "kubernetes") else { panic!("opened without {lost}") };
-            assert!(error.to_string().starts_with(&format!("{} is missing", layout.pki(lost).display())), "{error}");
-            assert_eq!(read(&layout.pki(left)).unwrap(), before);
-            assert!(!layout.pki(lost).exists());
-        }
+    fn a_certificate_without_its_key_is_named_and_never_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let layout = Layout::new(directory.path()).unwrap();
+        let cert = Authority::open(&layout, "ca", "kubernetes").unwrap().cert;
+        let key_file = layout.pki("ca.key");
+        std::fs::remove_file(&key_file).unwrap();
+        let Err(error) = Authority::open(&layout, "ca", "kubernetes") else { panic!("opened without its key") };
+        assert!(error.to_string().starts_with(&format!("{} is missing", key_file.display())), "{error}");
+        assert_eq!(read(&layout.pki("ca.crt")).unwrap(), cert);
+        assert!(!key_file.exists());
+    }
+
+    #[test]
+    fn a_key_without_its_certificate_gets_one_and_what_it_signed_stays_good() {
+        let directory = tempfile::tempdir().unwrap();
+        let layout = Layout::new(directory.path()).unwrap();
+        let subject = Subject::client("admin", &["system:masters"]);
+        let first = Authority::open(&layout, "ca", "kubernetes").unwrap();
+        let (pair, key) = (first.issue(&subject).unwrap(), read(&layout.pki("ca.key")).unwrap());
+        std::fs::remove_file(layout.pki("ca.crt")).unwrap();
+        let second = Authority::open(&layout, "ca", "kubernetes").unwrap();
+        assert_ne!(second.cert, first.cert);
+        assert!(fresh::serves(&pair, &second.cert, &subject));
+        assert!(fresh::serves(&second.issue(&subject).unwrap(), &first.cert, &subject), "for those who know the old one only");
+        assert_eq!(read(&layout.pki("ca.key")).unwrap(), key);
+    }
+
+    #[test]
+    fn a_lost_public_key_comes_back_and_the_private_one_is_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let layout = Layout::new(directory.path()).unwrap();
+        let pair = || {
+            service_account_key(&layout).unwrap();
+            ["sa.key", "sa.pub"].map(|name| read(&layout.pki(name)).unwrap())
+        };
+        let before = pair();
+        std::fs::remove_file(layout.pki("sa.pub")).unwrap();
+        assert_eq!(pair(), before);
     }
 
     #[test]

@@ -10,6 +10,27 @@ use std::{collections::BTreeMap, collections::btree_map, iter::Peekable};
 
 type Overlay = BTreeMap<Bytes, Option<Bytes>>;
 
+/// What every batch of commands begins with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Standing {
+    /// Where the state stands in history.
+    pub revisions: Revisions,
+    /// What is raised.
+    pub(super) alarms: Alarms,
+}
+
+impl Standing {
+    /// As a database says.
+    pub fn read(read: &dyn Read) -> Result<Self> {
+        Ok(Standing { revisions: Revisions::read(read)?, alarms: Alarms::read(read)? })
+    }
+
+    /// An alarm says that some member's data is corrupt.
+    pub fn corrupt(&self) -> bool {
+        self.alarms.corrupt()
+    }
+}
+
 /// A database and the changes of a batch of commands, readable as one.
 pub struct View<'a> {
     base: &'a dyn Read,
@@ -23,19 +44,22 @@ pub struct View<'a> {
 impl<'a> View<'a> {
     /// A view without changes yet.
     pub fn new(base: &'a dyn Read) -> Result<Self> {
-        let revisions = Revisions::read(base)?;
-        let alarms = Alarms::read(base)?;
-        Ok(View { base, overlay: BTreeMap::new(), undo: Vec::new(), revisions, before: revisions, alarms })
+        Ok(Self::at(base, Standing::read(base)?))
+    }
+
+    /// The same for a database that is known to stand so.
+    pub fn at(base: &'a dyn Read, Standing { revisions, alarms }: Standing) -> Self {
+        View { base, overlay: BTreeMap::new(), undo: Vec::new(), revisions, before: revisions, alarms }
+    }
+
+    /// Where the database will stand with these changes.
+    pub fn standing(&self) -> Standing {
+        Standing { revisions: self.revisions, alarms: self.alarms.clone() }
     }
 
     /// Where the state stands in history.
     pub fn revisions(&self) -> Revisions {
         self.revisions
-    }
-
-    /// An alarm says that some member's data is corrupt.
-    pub fn corrupt(&self) -> bool {
-        self.alarms.corrupt()
     }
 
     /// Sets a row.

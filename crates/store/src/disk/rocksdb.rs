@@ -123,11 +123,19 @@ impl Rocks {
 
     fn translate(&self, batch: &Batch) -> Result<WriteBatch> {
         let mut out = WriteBatch::default();
+        // Families are found by name; writes to one mostly follow each other.
+        let mut last = None;
         for write in &batch.writes {
+            let (Write::Put(column, ..) | Write::Delete(column, ..) | Write::DeleteRange(column, ..)) = write;
+            let family = match last {
+                Some((known, family)) if known == *column => family,
+                _ => self.family(*column)?,
+            };
+            last = Some((*column, family));
             match write {
-                Write::Put(column, key, value) => out.put_cf(self.family(*column)?, key, value),
-                Write::Delete(column, key) => out.delete_cf(self.family(*column)?, key),
-                Write::DeleteRange(column, start, end) => out.delete_range_cf(self.family(*column)?, start, end),
+                Write::Put(_, key, value) => out.put_cf(family, key, value),
+                Write::Delete(_, key) => out.delete_cf(family, key),
+                Write::DeleteRange(_, start, end) => out.delete_range_cf(family, start, end),
             }
         }
         Ok(out)

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::Instant;
+use tokio::{sync::Notify, time::Instant};
 
 /// Shared record of the last append received.
 #[derive(Clone)]
@@ -17,17 +17,44 @@ pub(crate) struct Contact {
     /// Milliseconds after `start`, plus one; 0 for never.
     at: Arc<AtomicU64>,
     leader: Arc<AtomicU64>,
+    stream_ended: Arc<Notify>,
+}
+
+/// One stream of appends, for as long as it lasts.
+pub(crate) struct Appends(Contact);
+
+impl Appends {
+    /// Notes an append of `leader`.
+    pub(crate) fn heard_from(&self, leader: u64) {
+        self.0.heard_from(leader);
+    }
+}
+
+impl Drop for Appends {
+    fn drop(&mut self) {
+        self.0.stream_ended.notify_one();
+    }
 }
 
 impl Contact {
     pub(crate) fn new() -> Self {
-        Self { start: Instant::now(), at: Arc::default(), leader: Arc::default() }
+        Self { start: Instant::now(), at: Arc::default(), leader: Arc::default(), stream_ended: Arc::default() }
     }
 
     /// Notes an append of `leader`.
     pub(crate) fn heard_from(&self, leader: u64) {
         self.leader.store(leader, Ordering::Relaxed);
         self.at.store(self.start.elapsed().as_millis() as u64 + 1, Ordering::Relaxed);
+    }
+
+    /// A stream of appends begins.
+    pub(crate) fn appends(&self) -> Appends {
+        Appends(self.clone())
+    }
+
+    /// Returns after a stream of appends has ended, for whatever cause.
+    pub(crate) async fn stream_ended(&self) {
+        self.stream_ended.notified().await;
     }
 
     /// Whether `leader` was heard from within `age`.

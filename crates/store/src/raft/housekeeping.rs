@@ -13,11 +13,11 @@ const LOOK: Duration = Duration::from_millis(250);
 
 /// Counts the time of leases while this member leads, and notes changes of leaders.
 pub(crate) async fn follow_leadership(node: RaftNode, election_timeout: Duration) {
-    let mut metrics = node.raft().metrics();
+    let mut leadership = node.leadership().clone();
     let (mut led, mut seen) = (None, None);
     loop {
-        let leader = node.leader();
-        let mine = leader.as_ref().filter(|leader| node.leadership().is_mine(leader)).map(|leader| leader.id);
+        let leader = leadership.id();
+        let mine = leader.filter(|leader| leader.node_id == node.identity().member_id);
         if mine != led {
             match mine {
                 Some(id) => {
@@ -31,15 +31,14 @@ pub(crate) async fn follow_leadership(node: RaftNode, election_timeout: Duration
             }
             led = mine;
         }
-        let now = leader.map(|leader| leader.id);
-        if now.is_some() && now != seen {
+        if leader.is_some() && leader != seen {
             if seen.is_some() {
                 node.metrics().leader_changes.inc();
             }
-            tracing::info!(leader = now.map(|id| format!("{:x}", id.node_id)), "found a leader");
-            seen = now;
+            tracing::info!(leader = leader.map(|id| format!("{:x}", id.node_id)), "found a leader");
+            seen = leader;
         }
-        if let Ok(Err(_)) = tokio::time::timeout(LOOK, metrics.changed()).await {
+        if let Ok(Err(_)) = tokio::time::timeout(LOOK, leadership.changed()).await {
             return;
         }
     }

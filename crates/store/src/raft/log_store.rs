@@ -22,6 +22,7 @@ use tokio::sync::watch;
 use super::{
     flusher::{Flusher, Hardened},
     membership::Identity,
+    tail::Tail,
     types::{Entry, LogId, TypeConfig, Vote},
     wire::{self, pb},
 };
@@ -29,6 +30,8 @@ use crate::disk::{self, Batch, Column, Database, columns::raft_meta};
 
 /// Entries of one replication message, in encoded bytes; a larger entry goes alone.
 const READ_LIMIT: usize = 1 << 20;
+/// Encoded bytes of the latest entries that are kept in memory.
+const TAIL: usize = 4 << 20;
 
 /// The log store; clones share it.
 #[derive(Clone)]
@@ -36,6 +39,7 @@ pub(crate) struct LogStore {
     database: Arc<dyn Database>,
     flusher: Flusher,
     state: Arc<Mutex<State>>,
+    tail: Arc<Mutex<Tail>>,
     appended: Arc<AtomicU64>,
 }
 
@@ -59,7 +63,8 @@ impl LogStore {
         let last = last_entry(&*database, next(state.purged))?.or(state.purged);
         let flusher = Flusher::spawn(database.clone(), next(last), hardened);
         let state = Arc::new(Mutex::new(State { last, ..state }));
-        Ok(Self { database, flusher, state, appended: Arc::default() })
+        let tail = Arc::new(Mutex::new(Tail::new(TAIL)));
+        Ok(Self { database, flusher, state, tail, appended: Arc::default() })
     }
 
     /// Entries below this index are durable here.
@@ -98,6 +103,9 @@ impl LogStore {
             Bound::Excluded(index) => Some(*index),
             Bound::Unbounded => None,
         };
+        if let Some(entries) = self.tail.lock().read(start, end, limit) {
+            return Ok(entries);
+        }
         let end = end.map(u64::to_be_bytes);
         let end = end.as_ref().map(|end| &end[..]);
         let mut cursor = self.database.scan(Column::RaftLog, &start.to_be_bytes(), end).map_err(io_error)?;
@@ -208,16 +216,16 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         Ok(())
     }
 
-    // Not synced: the log's next sync takes it along, and a lost one costs only a later start of serving.
+    // Neither written at once nor synced: the log's next sync takes it along, and a lost one costs only a later start of
+    // serving.
     async fn save_committed(&mut self, committed: Option<LogId>) -> io::Result<()> {
         let mut batch = Batch::default();
         match committed {
             Some(id) => batch.put(Column::RaftMeta, raft_meta::COMMITTED, pb::LogId::from(id).encode_to_vec()),
             None => batch.delete(Column::RaftMeta, raft_meta::COMMITTED),
         }
-        self.database.write(batch).map_err(io_error)?;
         self.state.lock().committed = committed;
-        Ok(())
+        self.flusher.note(batch).await
     }
 
     async fn read_committed(&mut self) -> io::Result<Option<LogId>> {
@@ -229,21 +237,25 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         I: IntoIterator<Item = Entry> + OptionalSend,
         I::IntoIter: OptionalSend,
     {
-        let (mut batch, mut last, mut size) = (Batch::default(), None, 0);
+        let (mut batch, mut appended, mut size) = (Batch::default(), Vec::new(), 0);
         for entry in entries {
-            let id = entry.log_id;
-            let bytes = pb::Entry::from(entry).encode_to_vec();
+            let bytes = pb::Entry::from(entry.clone()).encode_to_vec();
             size += bytes.len();
-            batch.put(Column::RaftLog, id.index.to_be_bytes().to_vec(), bytes);
-            last = Some(id);
+            let (key, length) = (entry.index().to_be_bytes().to_vec(), bytes.len());
+            batch.put(Column::RaftLog, key, bytes);
+            appended.push((entry, length));
         }
         self.database.write(batch).map_err(io_error)?;
         self.appended.fetch_add(size as u64, Ordering::Relaxed);
         let upto = {
             let mut state = self.state.lock();
-            state.last = last.or(state.last);
+            state.last = appended.last().map(|(entry, _)| entry.log_id).or(state.last);
             next(state.last)
         };
+        {
+            let mut tail = self.tail.lock();
+            appended.into_iter().for_each(|(entry, size)| tail.push(entry, size));
+        }
         self.flusher.harden(upto, callback).await
     }
 
@@ -252,6 +264,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         let end = u64::MAX.to_be_bytes().to_vec();
         batch.delete_range(Column::RaftLog, next(last).to_be_bytes().to_vec(), end);
         self.database.write(batch).map_err(io_error)?;
+        self.tail.lock().truncate(next(last));
         let upto = {
             let mut state = self.state.lock();
             state.last = state.last.min(last).max(state.purged);
@@ -267,6 +280,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         let (start, end) = (0u64.to_be_bytes().to_vec(), (id.index + 1).to_be_bytes().to_vec());
         batch.delete_range(Column::RaftLog, start, end);
         self.database.write(batch).map_err(io_error)?;
+        self.tail.lock().purge(id.index);
         let mut state = self.state.lock();
         state.purged = Some(id);
         state.last = state.last.max(Some(id));

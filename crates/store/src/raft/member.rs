@@ -40,6 +40,8 @@ use crate::{
 
 /// A leader that stops waits so long for another to take over.
 const HANDOVER: Duration = Duration::from_secs(1);
+/// Between two looks at whether consensus goes on, should its end not be noticed at once.
+const LOOK: Duration = Duration::from_millis(250);
 
 /// A running member; clones share it.
 #[derive(Clone)]
@@ -130,12 +132,21 @@ impl RaftNode {
         &self.inner.leadership
     }
 
+    pub(crate) fn contact(&self) -> &Contact {
+        &self.inner.contact
+    }
+
     /// The replicated membership by ID; true for learners.
     pub(crate) fn members(&self) -> Vec<(u64, Member, bool)> {
         let metrics = self.inner.raft.metrics().borrow_watched().clone();
         let membership = metrics.membership_config.membership();
         let learners: Vec<_> = membership.learner_ids().collect();
         membership.nodes().map(|(id, member)| (*id, member.clone(), learners.contains(id))).collect()
+    }
+
+    /// The term it is in.
+    pub(crate) fn term(&self) -> u64 {
+        self.inner.raft.metrics().borrow_watched().current_term
     }
 
     pub(crate) fn progress(&self) -> Progress {
@@ -181,11 +192,11 @@ impl RaftNode {
     async fn propose_encoded(&self, command: bytes::Bytes) -> Result<Outcome, Refusal> {
         let start = Instant::now();
         let deadline = start + self.inner.patience;
-        let led_by = self.leader().map(|leader| leader.id);
+        let led_by = self.inner.leadership.id();
         while Instant::now() < deadline {
             let id = self.inner.next_proposal.fetch_add(1, Ordering::Relaxed);
             let fate = self.inner.proposals.register(id);
-            let _abandon = Abandon { proposals: &self.inner.proposals, id };
+            let _waiting = self.inner.proposals.abandon_later(id);
             if !self.inner.proposer.send(Proposal { id, command: command.clone() }, deadline) {
                 return Err(Refusal::TooManyRequests);
             }
@@ -197,7 +208,7 @@ impl RaftNode {
                 Err(_) => break,
             }
         }
-        let leads_now = self.leader().map(|leader| leader.id);
+        let leads_now = self.inner.leadership.id();
         Err(if led_by.is_some() && led_by != leads_now { Refusal::TimeoutLeaderFailed } else { Refusal::Timeout })
     }
 
@@ -243,12 +254,14 @@ impl RaftNode {
 
     /// Returns with the cause once this member can go on no longer: its disk failed, or it contradicts itself.
     pub(crate) async fn failed(&self) -> String {
-        let mut metrics = self.inner.raft.metrics();
+        let (metrics, mut leadership) = (self.inner.raft.metrics(), self.inner.leadership.clone());
         loop {
+            // The metrics change with every entry, and nobody need be woken for that; this ends with consensus.
+            let ended = matches!(tokio::time::timeout(LOOK, leadership.changed()).await, Ok(Err(_)));
             if let Err(fatal) = &metrics.borrow_watched().running_state {
                 return fatal.to_string();
             }
-            if metrics.changed().await.is_err() {
+            if ended {
                 return "the consensus task ended".into();
             }
         }
@@ -285,17 +298,5 @@ impl RaftNode {
         let voters: Vec<_> = metrics.membership_config.voter_ids().filter(|voter| *voter != id).collect();
         let followers = metrics.replication?.into_iter().filter(|(follower, _)| voters.contains(follower));
         followers.max_by_key(|(_, matched)| *matched).map(|(follower, _)| follower)
-    }
-}
-
-/// Stops waiting when the client gives up.
-struct Abandon<'a> {
-    proposals: &'a Proposals,
-    id: u64,
-}
-
-impl Drop for Abandon<'_> {
-    fn drop(&mut self) {
-        self.proposals.abandon(self.id);
     }
 }

@@ -12,6 +12,7 @@ pub(crate) mod joining;
 mod leadership;
 mod leases;
 mod log_store;
+mod lost_leader;
 mod member;
 pub(crate) mod membership;
 mod network;
@@ -26,6 +27,7 @@ mod server;
 mod snapshot;
 mod start;
 mod state_machine;
+mod tail;
 #[cfg(test)]
 mod tests;
 mod types;
@@ -51,7 +53,7 @@ impl Node for RaftNode {
     }
 
     fn term(&self) -> u64 {
-        self.progress().term
+        RaftNode::term(self)
     }
 
     fn state(&self) -> &Arc<State> {
@@ -59,7 +61,7 @@ impl Node for RaftNode {
     }
 
     fn has_leader(&self) -> bool {
-        self.leader().is_some()
+        self.leadership().id().is_some()
     }
 
     fn learns(&self) -> bool {

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    io,
     path::PathBuf,
     sync::Arc,
     time::Duration,
@@ -54,6 +55,14 @@ pub(crate) enum Error {
     TlsFile(PathBuf, #[source] std::io::Error),
     #[error("connect to {0}")]
     Connect(String, #[source] tonic::transport::Error),
+}
+
+impl Error {
+    /// The host refused the connection.
+    fn is_refusal(&self) -> bool {
+        let mut causes = std::iter::successors(Some(self as &(dyn std::error::Error + 'static)), |error| error.source());
+        causes.any(|error| error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused))
+    }
 }
 
 /// Files a member proves itself to its peers with, and checks them by. Read at each connect, so renewed ones are taken up.
@@ -129,10 +138,18 @@ impl Peers {
         }
     }
 
+    /// Nobody listens where a member is reached, and its host says so: its process is gone.
+    pub(crate) async fn refuses(&self, id: u64, member: &Member) -> bool {
+        self.connect(id, member).await.is_err_and(|error| error.is_refusal())
+    }
+
+    fn urls(&self, id: u64, member: &Member) -> Vec<String> {
+        self.addresses.lock().get(&id).cloned().unwrap_or_else(|| member.peer_urls.clone())
+    }
+
     async fn connect(&self, id: u64, member: &Member) -> Result<Channel, Error> {
         let mut error = Error::NoUrl(id);
-        let urls = self.addresses.lock().get(&id).cloned().unwrap_or_else(|| member.peer_urls.clone());
-        for url in &urls {
+        for url in &self.urls(id, member) {
             match endpoint(url, &self.tls)?.connect().await {
                 Ok(channel) => return Ok(channel),
                 Err(source) => error = Error::Connect(url.clone(), source),
@@ -223,5 +240,17 @@ mod tests {
         let connected = peers.client(3, &silent, Lane::Log);
         let connected = tokio::time::timeout(3 * CONNECT_TIMEOUT, connected).await.expect("it gives up");
         assert!(matches!(connected.err(), Some(Error::Connect(..))));
+    }
+
+    #[tokio::test]
+    async fn only_where_nobody_listens_a_connection_is_refused() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let peers = Peers::new(Identity { cluster_id: 1, member_id: 2 }, PeerTls::default());
+        let member = Member { name: "gone".into(), peer_urls: vec![url], learner: false };
+        assert!(!peers.refuses(3, &member).await);
+        drop(listener);
+        assert!(peers.refuses(3, &member).await);
+        assert!(!peers.refuses(3, &Member::default()).await, "one without an address may be anywhere");
     }
 }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use super::types::LeaderId;
+use super::types::{LeaderId, Proposal};
 use crate::command::Outcome;
 
 /// What became of a proposal.
@@ -45,9 +45,9 @@ impl Proposals {
         fate
     }
 
-    /// Stops waiting.
-    pub(crate) fn abandon(&self, id: u64) {
-        self.0.lock().waiting.remove(&id);
+    /// Stops waiting when what it returns is dropped: the client gave up, or has its answer.
+    pub(crate) fn abandon_later(&self, id: u64) -> Abandon<'_> {
+        Abandon { proposals: self, id }
     }
 
     /// Proposals under way.
@@ -55,18 +55,19 @@ impl Proposals {
         self.0.lock().waiting.len()
     }
 
-    /// Notes which leadership a proposal is about to be sent to. False: nobody waits for it any more, or that
-    /// leadership is over; do not send.
-    pub(crate) fn sending(&self, id: u64, leader: LeaderId) -> bool {
-        let mut state = self.0.lock();
+    /// Notes which leadership proposals are about to be sent to. Those that nobody waits for any more are taken out, and
+    /// all of them when that leadership is over: they are not to be sent.
+    pub(crate) fn sending(&self, proposals: &mut Vec<Proposal>, leader: LeaderId) {
+        let state = &mut *self.0.lock();
         let over = state.leader > Some(leader);
-        let Some(waiting) = state.waiting.get_mut(&id) else { return false };
-        if over {
-            tell(&mut state, id, Fate::Lost);
-            return false;
-        }
-        waiting.leader = Some(leader);
-        true
+        proposals.retain(|Proposal { id, .. }| {
+            if over {
+                tell(state, *id, Fate::Lost);
+                return false;
+            }
+            let waiting = state.waiting.get_mut(id);
+            waiting.map(|waiting| waiting.leader = Some(leader)).is_some()
+        });
     }
 
     /// The leader said that it did not append it.
@@ -74,9 +75,10 @@ impl Proposals {
         tell(&mut self.0.lock(), id, Fate::Lost);
     }
 
-    /// An entry was applied here.
-    pub(crate) fn applied(&self, id: u64, outcome: Outcome) {
-        tell(&mut self.0.lock(), id, Fate::Applied(outcome));
+    /// An entry was applied here; its proposals, each with its outcome.
+    pub(crate) fn applied(&self, outcomes: impl Iterator<Item = (u64, Outcome)>) {
+        let state = &mut *self.0.lock();
+        outcomes.for_each(|(id, outcome)| tell(state, id, Fate::Applied(outcome)));
     }
 
     /// An entry of `leader` was applied: terms in a log only grow, so whatever an earlier leadership still holds
@@ -102,6 +104,18 @@ impl Proposals {
     }
 }
 
+/// See [`Proposals::abandon_later`].
+pub(crate) struct Abandon<'a> {
+    proposals: &'a Proposals,
+    id: u64,
+}
+
+impl Drop for Abandon<'_> {
+    fn drop(&mut self) {
+        self.proposals.0.lock().waiting.remove(&self.id);
+    }
+}
+
 fn tell(state: &mut State, id: u64, fate: Fate) {
     if let Some(waiting) = state.waiting.remove(&id) {
         // Gone when its client gave up.
@@ -118,6 +132,12 @@ mod tests {
         LeaderId { term, node_id: 1 }
     }
 
+    fn send(proposals: &Proposals, ids: &[u64], leader: LeaderId) -> Vec<u64> {
+        let mut sent = ids.iter().map(|id| Proposal { id: *id, command: Default::default() }).collect();
+        proposals.sending(&mut sent, leader);
+        sent.iter().map(|proposal| proposal.id).collect()
+    }
+
     fn outcome() -> Outcome {
         Outcome { revision: 2, result: Ok(Response::Done(Done {})) }
     }
@@ -126,9 +146,8 @@ mod tests {
     fn an_applied_proposal_has_its_outcome() {
         let proposals = Proposals::default();
         let mut fate = proposals.register(7);
-        assert!(proposals.sending(7, leader(1)));
-        proposals.applied(8, outcome());
-        proposals.applied(7, outcome());
+        assert_eq!(send(&proposals, &[7, 9], leader(1)), [7], "nobody waits for 9");
+        proposals.applied([(8, outcome()), (7, outcome())].into_iter());
         assert!(matches!(fate.try_recv(), Ok(Fate::Applied(_))));
         assert_eq!(proposals.pending(), 0);
     }
@@ -137,8 +156,8 @@ mod tests {
     fn a_proposal_is_lost_once_a_later_leader_was_heard_in_the_log() {
         let proposals = Proposals::default();
         let (mut old, mut new, mut unsent) = (proposals.register(1), proposals.register(2), proposals.register(3));
-        proposals.sending(1, leader(1));
-        proposals.sending(2, leader(2));
+        send(&proposals, &[1], leader(1));
+        send(&proposals, &[2], leader(2));
         proposals.leadership_passed_to(leader(2));
         assert!(matches!(old.try_recv(), Ok(Fate::Lost)));
         assert!(new.try_recv().is_err() && unsent.try_recv().is_err());
@@ -149,7 +168,7 @@ mod tests {
         let proposals = Proposals::default();
         proposals.leadership_passed_to(leader(2));
         let mut fate = proposals.register(1);
-        assert!(!proposals.sending(1, leader(1)));
+        assert!(send(&proposals, &[1], leader(1)).is_empty());
         assert!(matches!(fate.try_recv(), Ok(Fate::Lost)));
     }
 
@@ -157,7 +176,7 @@ mod tests {
     fn a_snapshot_leaves_the_fate_open() {
         let proposals = Proposals::default();
         let mut fate = proposals.register(1);
-        proposals.sending(1, leader(1));
+        send(&proposals, &[1], leader(1));
         proposals.skipped_by_snapshot();
         assert!(matches!(fate.try_recv(), Ok(Fate::Unknown)));
     }

@@ -23,8 +23,8 @@ const QUEUE: usize = 8192;
 const BATCH: usize = 512;
 /// Their bytes at most; a larger one goes alone.
 const BATCH_BYTES: usize = 2 << 20;
-/// Messages under way at most.
-const MESSAGES: usize = 64;
+/// Messages under way at most. Few: what waits meanwhile goes together, and the more goes together, the less each costs.
+const MESSAGES: usize = 4;
 /// Between attempts to reach a leader that does not answer.
 const RETRY: Duration = Duration::from_millis(50);
 
@@ -90,9 +90,7 @@ impl Sender {
         loop {
             let leader = self.leadership.wait().await;
             if self.leadership.is_mine(&leader) {
-                let proposals = self.still_wanted(proposals, &leader);
-                let rejected = server::append(&self.raft, leader.id, proposals).await;
-                return self.reject(rejected).await;
+                return self.append(proposals, &leader).await;
             }
             match self.peers.client(leader.id.node_id, &leader.member, Lane::Log).await {
                 Ok(client) => return self.forward(client, proposals, &leader).await,
@@ -104,9 +102,27 @@ impl Sender {
         }
     }
 
+    async fn append(&self, proposals: Vec<Proposal>, leader: &Leader) {
+        let (ids, proposals) = self.still_wanted(proposals, leader);
+        if ids.is_empty() {
+            return;
+        }
+        let rejected = tokio::select! {
+            biased;
+            rejected = server::append(&self.raft, leader.id, proposals) => rejected,
+            // One that leads no more may never tell; the next leader's first entry does.
+            () = self.leadership.end_of(leader.id) => false,
+        };
+        if rejected {
+            self.reject(ids).await;
+        }
+    }
+
     async fn forward(&self, mut client: super::peers::Client, proposals: Vec<Proposal>, leader: &Leader) {
-        let proposals = self.still_wanted(proposals, leader);
-        let ids: Vec<_> = proposals.iter().map(|proposal| proposal.id).collect();
+        let (ids, proposals) = self.still_wanted(proposals, leader);
+        if ids.is_empty() {
+            return;
+        }
         let proposals = proposals.into_iter().map(Into::into).collect();
         let request = pb::ProposeRequest { leader: Some(leader.id.into()), proposals };
         let answer = tokio::select! {
@@ -126,8 +142,10 @@ impl Sender {
         }
     }
 
-    fn still_wanted(&self, proposals: Vec<Proposal>, leader: &Leader) -> Vec<Proposal> {
-        proposals.into_iter().filter(|proposal| self.proposals.sending(proposal.id, leader.id)).collect()
+    /// Those that somebody still waits for, and their IDs.
+    fn still_wanted(&self, mut proposals: Vec<Proposal>, leader: &Leader) -> (Vec<u64>, Vec<Proposal>) {
+        self.proposals.sending(&mut proposals, leader.id);
+        (proposals.iter().map(|proposal| proposal.id).collect(), proposals)
     }
 
     async fn reject(&self, ids: Vec<u64>) {

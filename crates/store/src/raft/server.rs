@@ -2,10 +2,7 @@
 
 use std::pin::Pin;
 
-use futures::{
-    Stream, StreamExt,
-    future::{join_all, ready},
-};
+use futures::{Stream, StreamExt, future::ready};
 use openraft::{
     ReadPolicy, errors::ClientWriteError, impls::ProgressResponder, raft::AppendEntriesRequest, type_config::alias::SnapshotOf,
 };
@@ -20,7 +17,7 @@ use super::{
     peers::Check,
     reconfigure::Denied,
     snapshot::{Files, Incoming, Snapshots},
-    types::{LeaderId, Proposal, Raft, TypeConfig},
+    types::{Bundle, LeaderId, Proposal, Raft, TypeConfig},
     wire::{
         self,
         pb::{self, directory_server::DirectoryServer, peer_server},
@@ -73,12 +70,12 @@ impl peer_server::Peer for PeerService {
     type AppendStreamStream = Boxed<pb::AppendResponse>;
 
     async fn append_stream(&self, request: Request<Streaming<pb::AppendRequest>>) -> Result<Response<Self::AppendStreamStream>, Status> {
-        let contact = self.contact.clone();
+        let appends = self.contact.appends();
         // A garbled or broken stream ends here; the leader sees the response stream end and starts over.
         let requests = request.into_inner().map(move |message| {
             let rpc = AppendEntriesRequest::try_from(message.ok()?);
             let rpc = rpc.inspect_err(|error| tracing::warn!(%error, "a peer sent a garbled append")).ok()?;
-            contact.heard_from(rpc.vote.leader_id.node_id);
+            appends.heard_from(rpc.vote.leader_id.node_id);
             Some(rpc)
         });
         let requests = requests.take_while(|rpc| ready(rpc.is_some())).filter_map(ready);
@@ -113,9 +110,10 @@ impl peer_server::Peer for PeerService {
     async fn propose(&self, request: Request<pb::ProposeRequest>) -> Result<Response<pb::ProposeResponse>, Status> {
         let request = request.into_inner();
         let leader = request.leader.ok_or_else(|| garbled(wire::Error::Missing("the leader")))?;
+        let ids: Vec<_> = request.proposals.iter().map(|proposal| proposal.id).collect();
         let proposals = request.proposals.into_iter().map(Into::into).collect();
         let rejected = append(&self.raft, leader.into(), proposals).await;
-        Ok(Response::new(pb::ProposeResponse { rejected }))
+        Ok(Response::new(pb::ProposeResponse { rejected: if rejected { ids } else { Vec::new() } }))
     }
 
     async fn lease_renew(&self, request: Request<pb::LeaseRequest>) -> Result<Response<pb::LeaseResponse>, Status> {
@@ -150,21 +148,13 @@ impl peer_server::Peer for PeerService {
     }
 }
 
-/// Appends proposals as the leader `leader`, and waits until the fate of each is known. Returns the IDs of those that
-/// surely entered no log; the others are applied, or lost to a later leader.
-pub(crate) async fn append(raft: &Raft, leader: LeaderId, proposals: Vec<Proposal>) -> Vec<u64> {
-    let mut waiting = Vec::with_capacity(proposals.len());
-    for proposal in proposals {
-        let (id, (responder, done)) = (proposal.id, ProgressResponder::complete_only());
-        // A stopped raft task appends nothing; the receiver then errs, and the waiter learns of the stop elsewhere.
-        let sent = raft.write(proposal).with_leader(leader).responder(responder).await;
-        waiting.push(async move {
-            let rejected = match sent {
-                Ok(()) => matches!(done.await, Ok(Err(ClientWriteError::ForwardToLeader(_)))),
-                Err(_) => true,
-            };
-            rejected.then_some(id)
-        });
+/// Appends proposals as the leader `leader`, as one entry, and waits until their fate is known. True: they surely entered
+/// no log; otherwise they are applied, or lost to a later leader.
+pub(crate) async fn append(raft: &Raft, leader: LeaderId, proposals: Vec<Proposal>) -> bool {
+    let (responder, done) = ProgressResponder::complete_only();
+    // A stopped raft task appends nothing; the receiver then errs, and the waiter learns of the stop elsewhere.
+    match raft.write(Bundle::new(proposals)).with_leader(leader).responder(responder).await {
+        Ok(()) => matches!(done.await, Ok(Err(ClientWriteError::ForwardToLeader(_)))),
+        Err(_) => true,
     }
-    join_all(waiting).await.into_iter().flatten().collect()
 }

@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use openraft::async_runtime::watch::WatchReceiver as _;
 use tokio::sync::watch;
 
 use super::{
@@ -16,6 +17,7 @@ use super::{
     housekeeping,
     leadership::Leadership,
     log_store::LogStore,
+    lost_leader,
     member::{Inner, RaftNode},
     membership::{self, Identity},
     network::Network,
@@ -26,7 +28,7 @@ use super::{
     removed::{self, Removed},
     snapshot::Snapshots,
     state_machine::{Parts, StateMachine},
-    types::{Member, Raft},
+    types::{Fatal, Member, Raft},
 };
 use crate::{
     disk::{self, Database, Home, Rocks, Shared},
@@ -157,6 +159,7 @@ impl RaftNode {
         tokio::spawn(housekeeping::take_snapshots(node.clone(), options.snapshot_count));
         tokio::spawn(reconfigure::tend(node.clone()));
         tokio::spawn(removed::ask_the_others(node.clone()));
+        tokio::spawn(lost_leader::replace(node.clone(), options.election_timeout));
         node
     }
 }
@@ -215,11 +218,25 @@ fn config(options: &Options) -> Result<openraft::Config, openraft::ConfigError> 
     config.validate()
 }
 
-/// Forms a new cluster. Every initial member does it with the same membership; one that has done so is left alone.
+/// Forms a new cluster. Every initial member does it with the same membership. One that has done so stands for election
+/// at once: who leads already is not disturbed by it, and where nobody does, nobody need be waited for.
 async fn bootstrap(raft: &Raft, initial: BTreeMap<u64, Member>) -> Result<(), Error> {
     let failed = |error: &dyn std::fmt::Display| Error::Bootstrap(error.to_string());
-    if raft.is_initialized().await.map_err(|e| failed(&e))? || initial.is_empty() {
+    if raft.is_initialized().await.map_err(|e| failed(&e))? {
+        return stand_for_election(raft).await.map_err(|e| failed(&e));
+    }
+    if initial.is_empty() {
         return Ok(());
     }
     raft.initialize(initial).await.map_err(|e| failed(&e))
+}
+
+/// Asks the others first whether they would give their votes, unless there are none.
+async fn stand_for_election(raft: &Raft) -> Result<(), Fatal> {
+    let alone = {
+        let metrics = raft.metrics();
+        let metrics = metrics.borrow_watched();
+        metrics.membership_config.voter_ids().eq([metrics.id])
+    };
+    raft.trigger().elect(!alone).await
 }

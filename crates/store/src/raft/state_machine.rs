@@ -29,8 +29,8 @@ use crate::{
     state::State,
 };
 
-/// Entries applied in one batch at most.
-const BATCH: usize = 128;
+/// Entries applied in one batch at most; each may hold a few hundred proposals.
+const BATCH: usize = 32;
 
 /// Where a state stands in the log.
 #[derive(Clone, Default)]
@@ -99,44 +99,46 @@ impl StateMachine {
         }
     }
 
-    fn apply_batch(&mut self, entries: &[Entry]) -> io::Result<Vec<Option<Outcome>>> {
-        let mut commands = Vec::with_capacity(entries.len());
-        let mut position = self.position.clone();
-        let mut notes = Batch::default();
+    /// Applies entries; the outcomes of all their proposals, in order. On an error nothing was applied.
+    fn apply_batch(&mut self, entries: &[Entry]) -> io::Result<Vec<Outcome>> {
+        let (mut commands, mut notes, mut changed) = (Vec::with_capacity(entries.len()), Batch::default(), None);
         for entry in entries {
-            position.applied = Some(entry.log_id);
             match &entry.payload {
                 EntryPayload::Blank => {}
-                EntryPayload::Normal(proposal) => {
-                    let command = Command::from_bytes(proposal.command.clone());
-                    commands.push(command.map_err(|e| io::Error::other(format!("log entry {}: {e}", entry.log_id)))?);
+                EntryPayload::Normal(bundle) => {
+                    for proposal in bundle.0.iter() {
+                        let command = Command::from_bytes(proposal.command.clone());
+                        commands.push(command.map_err(|e| io::Error::other(format!("log entry {}: {e}", entry.log_id)))?);
+                    }
                 }
                 EntryPayload::Membership(membership) => {
-                    let gone = position.membership.nodes().filter(|(id, _)| membership.get_node(id).is_none());
+                    let before = changed.as_ref().unwrap_or(&self.position.membership);
+                    let gone = before.nodes().filter(|(id, _)| membership.get_node(id).is_none());
                     gone.for_each(|(id, _)| member::remove(&mut notes, *id));
-                    position.membership = StoredMembership::new(Some(entry.log_id), membership.clone());
-                    let stored = pb::StoredMembership::from(&position.membership);
-                    notes.put(Column::Meta, meta::MEMBERSHIP, stored.encode_to_vec());
+                    let stored = StoredMembership::new(Some(entry.log_id), membership.clone());
+                    notes.put(Column::Meta, meta::MEMBERSHIP, pb::StoredMembership::from(&stored).encode_to_vec());
+                    changed = Some(stored);
                 }
             }
         }
-        let applied = position.applied.map(pb::LogId::from).unwrap_or_default();
-        notes.put(Column::Meta, meta::APPLIED, applied.encode_to_vec());
+        let applied = entries.last().map(|entry| entry.log_id).or(self.position.applied);
+        notes.put(Column::Meta, meta::APPLIED, applied.map(pb::LogId::from).unwrap_or_default().encode_to_vec());
         let start = Instant::now();
-        let mut outcomes = self.state.apply(&commands, notes).map_err(io_error)?.into_iter();
+        let outcomes = self.state.apply(&commands, notes).map_err(io_error)?;
         self.metrics.committed(start.elapsed());
-        if position.membership != self.position.membership {
+        self.position.applied = applied;
+        if let Some(membership) = changed {
+            self.position.membership = membership;
             self.removed.look(&*self.home.current()).map_err(io_error)?;
         }
-        self.position = position;
-        let of = |entry: &Entry| matches!(entry.payload, EntryPayload::Normal(_)).then(|| outcomes.next()).flatten();
-        Ok(entries.iter().map(of).collect())
+        Ok(outcomes)
     }
 
-    fn tell(&self, entry: &Entry, outcome: Option<Outcome>, responder: Option<ApplyResponder<TypeConfig>>) {
+    /// Tells whoever waits here for an entry that was applied; takes the outcomes of its proposals.
+    fn tell(&self, entry: &Entry, outcomes: &mut impl Iterator<Item = Outcome>, responder: Option<ApplyResponder<TypeConfig>>) {
         self.proposals.leadership_passed_to(entry.log_id.leader_id);
-        if let (EntryPayload::Normal(proposal), Some(outcome)) = (&entry.payload, outcome) {
-            self.proposals.applied(proposal.id, outcome);
+        if let EntryPayload::Normal(bundle) = &entry.payload {
+            self.proposals.applied(bundle.0.iter().map(|proposal| proposal.id).zip(outcomes));
         }
         if let Some(responder) = responder {
             responder.send(());
@@ -166,10 +168,10 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
             let (entries, responders): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
             let Some(last) = entries.last().map(|entry| entry.log_id.index) else { continue };
             self.wait_hardened(last).await?;
-            let outcomes = self.apply_batch(&entries)?;
+            let mut outcomes = self.apply_batch(&entries)?.into_iter();
             self.applied.send_replace(last + 1);
-            for ((entry, outcome), responder) in entries.iter().zip(outcomes).zip(responders) {
-                self.tell(entry, outcome, responder);
+            for (entry, responder) in entries.iter().zip(responders) {
+                self.tell(entry, &mut outcomes, responder);
             }
         }
         Ok(())

@@ -20,7 +20,8 @@ use super::{
     removed::Removed,
     snapshot::Snapshots,
     state_machine::{Parts, StateMachine},
-    types::{Entry, LeaderId, LogId, Proposal, TypeConfig},
+    types::{Bundle, Entry, LeaderId, LogId, Proposal, TypeConfig},
+    wire::{self, pb},
 };
 use crate::{
     disk::{Database, Home, Rocks, Shared, memory::Memory},
@@ -75,7 +76,7 @@ async fn openrafts_storage_suite_passes_in_memory() {
 
 fn entry(term: u64, index: u64, size: usize) -> Entry {
     let id = LogId { leader_id: LeaderId { term, node_id: 1 }, index };
-    Entry::new_normal(id, Proposal { id: index, command: vec![7; size].into() })
+    Entry::new_normal(id, Bundle::new([Proposal { id: index, command: vec![7; size].into() }]))
 }
 
 fn indexes(entries: &[Entry]) -> Vec<u64> {
@@ -103,6 +104,31 @@ async fn a_vote_survives_a_crash_once_it_is_saved() {
     log.save_vote(&vote).await.unwrap();
     disk.crash(0);
     assert_eq!(LogStore::open(disk, |_| {}).unwrap().read_vote().await.unwrap(), Some(vote));
+}
+
+#[tokio::test]
+async fn bundles_of_any_size_read_back_from_memory_and_from_disk() {
+    let disk = Arc::new(Memory::new());
+    let proposal = |id: u64| Proposal { id, command: id.to_string().into() };
+    let id = |index| LogId { leader_id: LeaderId { term: 1, node_id: 1 }, index };
+    let bundle =
+        |index: u64| Entry::new_normal(id(index), Bundle::new((0..index).map(|id| proposal(index * 100 + id)).collect::<Vec<_>>()));
+    let entries: Vec<_> = (0..4).map(bundle).collect();
+    let mut log = LogStore::open(disk.clone(), |_| {}).unwrap();
+    log.blocking_append(entries.clone()).await.unwrap();
+    assert_eq!(log.try_get_log_entries(0..4).await.unwrap(), entries);
+    let mut reopened = LogStore::open(disk, |_| {}).unwrap();
+    assert_eq!(reopened.try_get_log_entries(0..4).await.unwrap(), entries);
+}
+
+#[tokio::test]
+async fn an_entry_written_before_there_were_bundles_is_one_of_one_proposal() {
+    let id = LogId { leader_id: LeaderId { term: 3, node_id: 1 }, index: 9 };
+    let proposal = Proposal { id: 7, command: "x".into() };
+    let old = pb::Entry { log_id: Some(id.into()), payload: Some(pb::entry::Payload::Proposal(proposal.clone().into())) };
+    let read = wire::entry(old.clone()).unwrap();
+    assert_eq!(read, Entry::new_normal(id, Bundle::new([proposal])));
+    assert_eq!(pb::Entry::from(read), old, "nor does it change when written again");
 }
 
 #[tokio::test]

@@ -3,14 +3,14 @@
 // Implementations of foreign traits for foreign types (`wire`) show these types; the module itself is private.
 #![allow(unreachable_pub)]
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
 use openraft::{declare_raft_types, impls::leader_id_adv, type_config::alias};
 
 use super::state_machine::StateMachine;
 
-/// What a log entry carries: an encoded command, encoded once by its proposer and decoded where it is applied.
+/// An encoded command, encoded once by its proposer and decoded where it is applied.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Proposal {
     /// Unique over members and restarts; whoever proposed it waits for this ID to be applied.
@@ -25,9 +25,21 @@ impl fmt::Debug for Proposal {
     }
 }
 
-impl fmt::Display for Proposal {
+/// What a log entry carries: the proposals that waited together. What an entry costs (its way through consensus, its row
+/// on disk, its message to each follower) they share. Clones share the proposals.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bundle(pub(crate) Arc<[Proposal]>);
+
+impl Bundle {
+    /// Of proposals, in order.
+    pub(crate) fn new(proposals: impl Into<Arc<[Proposal]>>) -> Self {
+        Self(proposals.into())
+    }
+}
+
+impl fmt::Display for Bundle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self, f)
+        write!(f, "{:?}", &self.0)
     }
 }
 
@@ -45,7 +57,7 @@ pub struct Member {
 declare_raft_types!(
     /// The consensus configuration. A response is empty: each member answers its own clients from what it applies itself.
     pub TypeConfig:
-        D = Proposal,
+        D = Bundle,
         R = (),
         NodeId = u64,
         Node = Member,
@@ -53,6 +65,7 @@ declare_raft_types!(
 );
 
 pub(crate) type Raft = openraft::Raft<TypeConfig, StateMachine>;
+pub(crate) type Fatal = openraft::errors::Fatal<TypeConfig>;
 pub(crate) type LeaderId = leader_id_adv::LeaderId<u64, u64>;
 pub(crate) type LogId = alias::LogIdOf<TypeConfig>;
 pub(crate) type Vote = alias::VoteOf<TypeConfig>;

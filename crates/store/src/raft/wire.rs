@@ -8,7 +8,9 @@ use openraft::{
 };
 use prost::Message;
 
-use super::types::{Entry, EntryPayload, LeaderId, LogId, Member, Membership, Proposal, SnapshotMeta, StoredMembership, TypeConfig, Vote};
+use super::types::{
+    Bundle, Entry, EntryPayload, LeaderId, LogId, Member, Membership, Proposal, SnapshotMeta, StoredMembership, TypeConfig, Vote,
+};
 
 /// The generated messages and service of `proto/raft/v1`.
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic, clippy::unwrap_used)]
@@ -168,10 +170,19 @@ impl From<Entry> for pb::Entry {
     fn from(entry: Entry) -> Self {
         let payload = match entry.payload {
             EntryPayload::Blank => None,
-            EntryPayload::Normal(proposal) => Some(pb::entry::Payload::Proposal(proposal.into())),
+            EntryPayload::Normal(bundle) => Some(payload(&bundle)),
             EntryPayload::Membership(m) => Some(pb::entry::Payload::Membership((&m).into())),
         };
         Self { log_id: Some(entry.log_id.into()), payload }
+    }
+}
+
+/// One proposal stands for itself, as it did before there were bundles.
+fn payload(bundle: &Bundle) -> pb::entry::Payload {
+    let proposals = bundle.0.iter().cloned().map(pb::Proposal::from);
+    match &bundle.0[..] {
+        [proposal] => pb::entry::Payload::Proposal(proposal.clone().into()),
+        _ => pb::entry::Payload::Bundle(pb::Bundle { proposals: proposals.collect() }),
     }
 }
 
@@ -180,7 +191,11 @@ pub(crate) fn entry(entry: pb::Entry) -> Result<Entry, Error> {
     let id = entry.log_id.ok_or(Error::Missing("the id of an entry"))?.try_into()?;
     let payload = match entry.payload {
         None => EntryPayload::Blank,
-        Some(pb::entry::Payload::Proposal(proposal)) => EntryPayload::Normal(proposal.into()),
+        Some(pb::entry::Payload::Proposal(proposal)) => EntryPayload::Normal(Bundle::new([proposal.into()])),
+        Some(pb::entry::Payload::Bundle(bundle)) => {
+            let proposals: Vec<Proposal> = bundle.proposals.into_iter().map(Into::into).collect();
+            EntryPayload::Normal(Bundle::new(proposals))
+        }
         Some(pb::entry::Payload::Membership(m)) => EntryPayload::Membership(m.try_into()?),
     };
     Ok(Entry::new(id, payload))

@@ -96,6 +96,28 @@ async fn writes_go_on_when_a_follower_is_killed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_leader_whose_process_is_gone_is_replaced_before_an_election_timeout_has_passed() {
+    let timeout = Duration::from_secs(10);
+    let mut cluster = Cluster::start_with(3, &["--election-timeout", "10000"]).await;
+    for member in &cluster.members {
+        member.wait_for_leader().await;
+    }
+    let leader = cluster.leader().await;
+    let mut kv = cluster.members[(leader + 1) % 3].kv();
+    put(&mut kv, "before", "1").await.unwrap();
+    cluster.members[leader].kill();
+    let killed = Instant::now();
+    eventually("a write is acknowledged", async || within(timeout, put(&mut kv.clone(), "after", "1")).await.ok()).await;
+    assert!(killed.elapsed() < timeout / 2, "the next write took {:?}", killed.elapsed());
+    // The one that comes back disturbs nobody.
+    let successor = cluster.leader().await;
+    cluster.members[leader].start();
+    cluster.members[leader].wait_for_leader().await;
+    assert_eq!(cluster.leader().await, successor);
+    assert_eq!(get(&mut cluster.members[leader].kv(), "after").await.unwrap().unwrap(), "1");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn five_members_survive_the_loss_of_two_and_nobody_sees_a_change_twice_or_not_at_all() {
     let mut cluster = Cluster::start(5).await;
     let doors = cluster.members.iter().map(|member| Door::new(&member.name, &member.url(), None)).collect();

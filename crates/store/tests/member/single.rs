@@ -36,6 +36,21 @@ async fn a_killed_member_comes_back_with_every_acknowledged_write() {
 }
 
 #[tokio::test]
+async fn a_member_alone_leads_at_once_after_a_restart() {
+    let timeout = Duration::from_secs(10);
+    let mut cluster = Cluster::start_with(1, &["--election-timeout", "10000"]).await;
+    cluster.members[0].wait_for_leader().await;
+    put(&mut cluster.members[0].kv(), "a", "1").await.unwrap();
+    cluster.members[0].kill();
+    cluster.members[0].start();
+    let start = Instant::now();
+    let mut kv = cluster.members[0].kv();
+    eventually("a write is acknowledged", async || put(&mut kv.clone(), "b", "1").await.ok()).await;
+    assert!(start.elapsed() < timeout / 2, "the first write took {:?}", start.elapsed());
+    assert_eq!(get(&mut kv, "a").await.unwrap().unwrap(), "1");
+}
+
+#[tokio::test]
 async fn sigterm_ends_it_cleanly_and_a_restart_goes_on() {
     let mut cluster = Cluster::start(1).await;
     put(&mut cluster.members[0].kv(), "a", "1").await.unwrap();
