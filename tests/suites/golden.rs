@@ -8,13 +8,16 @@ use tests::{Cluster, run};
 
 /// Groups, and how many of their cases must match: what was reached is not lost again. One less than
 /// was reached, since a single case may miss its deadline on a loaded machine.
-const GROUPS: [(&str, usize); 8] = [
+const GROUPS: [(&str, usize); 11] = [
     ("discovery", 14),
-    ("concurrency", 12),
-    ("patch", 26),
-    ("list-watch", 30),
+    ("concurrency", 13),
+    ("patch", 27),
+    ("apply", 35),
+    ("list-watch", 32),
     ("table", 27),
-    ("deletion", 14),
+    ("deletion", 15),
+    ("fieldvalidation", 14),
+    ("crd", 22),
     ("services", 9),
     ("subresources", 13),
 ];
