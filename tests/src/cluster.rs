@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::admin::Admin;
 use crate::background::Background;
-use crate::command::{binary, run};
+use crate::command::{alive, binary, run};
 use crate::wait::within;
 
 /// Until the cluster is up; a loaded machine with unoptimised builds needs long.
@@ -40,28 +41,35 @@ impl Cluster {
     /// `quarterdeck up` with these arguments on a fresh data directory; returns once it is up.
     pub fn up(args: &[&str]) -> Self {
         let directory = tempfile::Builder::new().prefix("quarterdeck-").tempdir().unwrap();
-        let log = std::fs::File::create(directory.path().join("up.log")).unwrap();
-        let up = Command::new(binary("quarterdeck"))
-            .arg("up")
-            .args(args)
-            .arg("--data-dir")
-            .arg(directory.path())
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().unwrap())
-            .stderr(log)
-            .spawn()
-            .unwrap();
+        let up = start(directory.path(), args);
         let admin = Admin::new(directory.path(), BTreeMap::new());
         let mut cluster = Self { directory, up, admin };
+        cluster.is_up();
+        cluster
+    }
+
+    /// Kills `quarterdeck up` itself, lets its parts end, and starts it again on the same data directory; returns once it is up.
+    pub fn kill9_and_up(&mut self, args: &[&str]) {
+        let parts: Vec<_> = self.instances().iter().filter_map(|process| i32::try_from(process["pid"].as_i64()?).ok()).collect();
+        self.up.kill().unwrap();
+        self.up.wait().unwrap();
+        within(STOP, "the parts end", || {
+            let left: Vec<_> = parts.iter().filter(|pid| alive(**pid)).collect();
+            if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
+        });
+        self.up = start(self.directory.path(), args);
+        self.is_up();
+    }
+
+    fn is_up(&mut self) {
         within(START, "the cluster is up", || {
-            let said = cluster.said();
-            if let Some(status) = cluster.up.try_wait().unwrap() {
+            let said = self.said();
+            if let Some(status) = self.up.try_wait().unwrap() {
                 panic!("quarterdeck up ended ({status}):\n{said}");
             }
             if said.contains("The cluster is up") { Ok(()) } else { Err(said) }
         });
-        cluster.admin = Admin::new(cluster.directory.path(), cluster.members());
-        cluster
+        self.admin = Admin::new(self.directory.path(), self.members());
     }
 
     /// What `quarterdeck up` printed so far.
@@ -156,6 +164,13 @@ impl Cluster {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
+}
+
+fn start(directory: &Path, args: &[&str]) -> Child {
+    let log = std::fs::File::create(directory.join("up.log")).unwrap();
+    let mut command = Command::new(binary("quarterdeck"));
+    command.arg("up").args(args).arg("--data-dir").arg(directory);
+    command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap()
 }
 
 fn listens(process: &Value) -> String {

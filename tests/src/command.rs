@@ -37,6 +37,12 @@ pub fn has(program: &str) -> bool {
     std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
 }
 
+/// Whether a process runs: one that has ended and waits for its parent to notice does not.
+pub fn alive(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}
+
 /// Whether `quarterdeck up` would choose containerd here; says why not.
 pub fn containers_are_possible() -> bool {
     let namespaces = || Command::new("unshare").args(["--mount", "--net", "true"]).status().is_ok_and(|status| status.success());

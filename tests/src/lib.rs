@@ -20,7 +20,7 @@ pub mod wires;
 pub use admin::Admin;
 pub use background::Background;
 pub use cluster::Cluster;
-pub use command::{Output, binary, containers_are_possible, has, run, run_with_input};
+pub use command::{Output, alive, binary, containers_are_possible, has, run, run_with_input};
 pub use compose::Compose;
 pub use server::{Maker, Server};
 pub use wait::{eventually, within};

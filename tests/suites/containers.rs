@@ -1,10 +1,12 @@
 //! The example Deployment as real containers under containerd. Needs root; says so where it is not.
 #![allow(clippy::unwrap_used)]
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use tests::{Cluster, containers_are_possible, eventually, within};
+use tests::{Cluster, alive, containers_are_possible, eventually, within};
 
 const EXAMPLE: &str = include_str!("../../deploy/examples/storefront-api.yaml");
 
@@ -16,9 +18,47 @@ fn containerd_ends_when_quarterdeck_is_killed() {
     let cluster = Cluster::up(&["--runtime", "containerd"]);
     let containerd = cluster.pid("containerd-node-1");
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(cluster.up_pid()), Signal::SIGKILL).unwrap();
-    eventually("containerd has ended", || {
-        let stat = std::fs::read_to_string(format!("/proc/{containerd}/stat")).unwrap_or_default();
-        stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
+    eventually("containerd has ended", || !alive(containerd));
+}
+
+#[test]
+fn pods_that_outlive_quarterdeck_keep_their_network() {
+    if !containers_are_possible() {
+        return;
+    }
+    let args = ["--runtime", "containerd"];
+    let mut cluster = Cluster::up(&args);
+    cluster.wait_for_nodes();
+    cluster.apply(EXAMPLE);
+    cluster.kubectl(&["rollout", "status", "deployment/storefront-api", "--timeout=60s"]).ok();
+    let (before, addresses) = (container_ids(&cluster), addresses(&cluster));
+    // One that ends in order takes its pods with it.
+    cluster.signal("kubelet-node-1", Signal::SIGKILL);
+    cluster.kill9_and_up(&args);
+    cluster.wait_for_nodes();
+    let bridge = bridge(&cluster);
+    assert!(cluster.said().contains(&format!("pods of node-1 run on: their network, the bridge {bridge}, stays")), "{}", cluster.said());
+    is_started_beside(&cluster, &before);
+    for address in addresses {
+        answers(&address);
+    }
+}
+
+/// The addresses of the example's pods.
+fn addresses(cluster: &Cluster) -> Vec<String> {
+    let pods = cluster.get(&["pods", "-l", "app=storefront-api"]).unwrap();
+    pods["items"].as_array().unwrap().iter().map(|pod| pod["status"]["podIP"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Asks a pod from the node it is on.
+fn answers(address: &str) {
+    within(Duration::from_secs(10), "a pod answers its node", || {
+        let socket = format!("{address}:8080").parse().unwrap();
+        let mut stream = TcpStream::connect_timeout(&socket, Duration::from_secs(2)).map_err(|error| format!("{address}: {error}"))?;
+        stream.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+        let mut answer = String::new();
+        let asked = stream.write_all(b"GET /healthz HTTP/1.0\r\n\r\n").and_then(|()| stream.read_to_string(&mut answer));
+        if asked.is_ok() && answer.contains("200") { Ok(()) } else { Err(format!("{address}: {asked:?} {answer:?}")) }
     });
 }
 
@@ -86,7 +126,11 @@ fn restarting_the_kubelet_restarts_no_container(cluster: &Cluster) {
     cluster.signal("kubelet-node-1", Signal::SIGKILL);
     eventually("another kubelet runs", || cluster.pid("kubelet-node-1") != old && cluster.pid("kubelet-node-1") != 0);
     cluster.wait_for_nodes();
-    // A pod made now is started by the new kubelet, after it has looked at what it found.
+    is_started_beside(cluster, &before);
+}
+
+/// A pod made now is started by the kubelet of now, after it has looked at what it found: that goes on as it is.
+fn is_started_beside(cluster: &Cluster, before: &[String]) {
     cluster.kubectl(&["scale", "deployment/storefront-api", "--replicas=4"]).ok();
     cluster.kubectl(&["rollout", "status", "deployment/storefront-api", "--timeout=60s"]).ok();
     let after = container_ids(cluster);

@@ -6,13 +6,7 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use tests::{Cluster, binary, eventually, run, within};
-
-/// Whether a process runs: one that has ended and waits for its parent to notice does not.
-fn alive(pid: i32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
-}
+use tests::{Cluster, alive, binary, eventually, run, within};
 
 #[test]
 fn clusters_run_side_by_side() {

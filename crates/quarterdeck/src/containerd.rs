@@ -79,12 +79,16 @@ fn script(layout: &Layout, name: &str) -> PathBuf {
 }
 
 /// Takes away the networks of the cluster's pods. Bridge and configuration outlive containerd, and the node may have another
-/// range the next time.
+/// range the next time. Pods that outlive it as well, because `up` was killed, keep theirs: the next kubelet goes on with them.
 pub(crate) async fn remove_networks(cluster: &Cluster) {
     for node in &cluster.nodes {
-        let _ = std::fs::remove_dir_all(node.containerd(&cluster.layout).join("cni"));
         let bridge = &node.bridge;
-        if !Path::new("/sys/class/net").join(bridge).exists() {
+        if is_used(bridge) {
+            println!("pods of {} run on: their network, the bridge {bridge}, stays", node.name);
+            continue;
+        }
+        let _ = std::fs::remove_dir_all(node.containerd(&cluster.layout).join("cni"));
+        if !interface(bridge).exists() {
             continue;
         }
         let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
@@ -93,6 +97,16 @@ pub(crate) async fn remove_networks(cluster: &Cluster) {
             eprintln!("the network bridge {bridge} is left behind: ip link delete {bridge}");
         }
     }
+}
+
+/// The kernel's directory of a network interface.
+fn interface(name: &str) -> PathBuf {
+    Path::new("/sys/class/net").join(name)
+}
+
+/// Whether pods hang on a bridge: the interface of each goes with its network.
+fn is_used(bridge: &str) -> bool {
+    std::fs::read_dir(interface(bridge).join("brif")).is_ok_and(|mut ports| ports.next().is_some())
 }
 
 /// The containerd of every node.
