@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod admin;
+pub mod api_traffic;
 mod background;
 pub mod chain;
 mod cluster;

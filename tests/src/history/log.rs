@@ -111,6 +111,25 @@ impl Log {
         self.revisions.get(&revision).map_or(&[], |events| &events[..])
     }
 
+    /// The same up to a revision.
+    pub fn until(&self, upto: i64) -> Self {
+        let revisions = self.revisions.range(..=upto).map(|(revision, events)| (*revision, events.clone())).collect();
+        Self { after: self.after, upto: upto.min(self.upto), revisions }
+    }
+
+    /// What there was at a revision, by key.
+    pub fn state(&self, range: &Range, revision: i64) -> BTreeMap<&str, &Pair> {
+        let mut state = BTreeMap::new();
+        let events = self.revisions.range(..=revision).flat_map(|(_, events)| events);
+        for Event { kind, pair, .. } in events.filter(|event| range.contains(&event.pair.key)) {
+            match kind {
+                Kind::Put => state.insert(&*pair.key, pair),
+                Kind::Delete => state.remove(&*pair.key),
+            };
+        }
+        state
+    }
+
     /// The first revision at which another log tells something else.
     pub fn differs(&self, other: &Self) -> String {
         let revisions = self.revisions.keys().chain(other.revisions.keys());

@@ -3,9 +3,10 @@
 //! Pure: records in, a verdict out. The truth everything is held against is the [`Log`]: the changes by revision, read
 //! back when the run is over. [`calls::check`] replays it and asks of every call whether its answer is the right one and
 //! came at a right time; [`watches::check`] asks of every watcher whether it was shown the log, all of it, once and in
-//! order.
+//! order. [`followers::check`] asks the same of clients that list first and list again when history is gone.
 
 pub mod calls;
+pub mod followers;
 mod log;
 mod model;
 #[cfg(test)]
@@ -14,6 +15,7 @@ mod violation;
 pub mod watches;
 
 pub use calls::{Answer, Call, Compare, Found, Op, Outcome, Request};
+pub use followers::{Follower, Life};
 pub use log::{Event, Kind, Log, Pair, Range};
 pub use violation::Violation;
 pub use watches::{Response, Stream, Watch};

@@ -1,6 +1,6 @@
 //! What a store must not do.
 
-use super::Event;
+use super::{Event, Pair};
 
 /// Something a store that keeps its word does not do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,6 +38,10 @@ pub enum Violation {
     BookmarkAhead { watcher: String, bookmark: i64, missing: i64 },
     #[error("{watcher}: the answer says revision {header}, its events are of {event}")]
     HeaderBehind { watcher: String, header: i64, event: i64 },
+    #[error("{watcher}: listed revision {found}, after it had been shown {shown}")]
+    SteppedBack { watcher: String, shown: i64, found: i64 },
+    #[error("{watcher}: the list of revision {revision} is another: {found:?} instead of {expected:?}")]
+    OtherList { watcher: String, revision: i64, found: Vec<Pair>, expected: Vec<Pair> },
     #[error("{watcher}: never shown revision {missing}")]
     NeverShown { watcher: String, missing: i64 },
 }

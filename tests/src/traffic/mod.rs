@@ -149,7 +149,7 @@ impl Traffic {
             ended.unwrap();
         }
         let upto = revision(&self.doors[0]).await;
-        let log = self.read_back(upto).await;
+        let log = read_back(&self.doors, &self.shape.prefix, self.after, upto).await;
         self.final_reads().await;
         self.upto.send_replace(Some(upto));
         let mut watchers = Vec::new();
@@ -171,25 +171,6 @@ impl Traffic {
         })
     }
 
-    async fn read_back(&self, upto: i64) -> Log {
-        let mut log = None;
-        for (home, door) in self.doors.iter().enumerate() {
-            let wish = watcher::all(&self.shape.prefix, self.after);
-            let reader = watcher::Watcher::new(format!("log@{}", door.name()), vec![door.clone()], 0, wish);
-            let told = reader.run(StdRng::seed_from_u64(home as u64), watch::Sender::new(Some(upto)).subscribe()).await;
-            let events = told.streams.into_iter().flat_map(|stream| stream.responses).flat_map(|response| response.events);
-            let events = events.filter(|event| event.pair.modified <= upto);
-            let found = Log::new(self.after, upto, events);
-            match &log {
-                None => log = Some(found),
-                Some(log) => {
-                    assert!(*log == found, "{} has another history than {}:\n{}", door.name(), self.doors[0].name(), log.differs(&found))
-                }
-            }
-        }
-        log.unwrap()
-    }
-
     /// Everything there is, as each member tells it: compared with the log like any other read.
     async fn final_reads(&self) {
         let everything = Request { then: vec![Op::Get(Range::prefix(&self.shape.prefix))], ..Request::default() };
@@ -201,7 +182,26 @@ impl Traffic {
     }
 }
 
-async fn revision(door: &Door) -> i64 {
+/// What has happened to keys that begin so after one revision, up to another. Members that tell different histories are a panic.
+pub(crate) async fn read_back(doors: &[Door], prefix: &str, after: i64, upto: i64) -> Log {
+    let mut log = None;
+    for (home, door) in doors.iter().enumerate() {
+        let reader = watcher::Watcher::new(format!("log@{}", door.name()), vec![door.clone()], 0, watcher::all(prefix, after));
+        let told = reader.run(StdRng::seed_from_u64(home as u64), watch::Sender::new(Some(upto)).subscribe()).await;
+        let events = told.streams.into_iter().flat_map(|stream| stream.responses).flat_map(|response| response.events);
+        let found = Log::new(after, upto, events.filter(|event| event.pair.modified <= upto));
+        match &log {
+            None => log = Some(found),
+            Some(log) => {
+                assert!(*log == found, "{} has another history than {}:\n{}", door.name(), doors[0].name(), log.differs(&found))
+            }
+        }
+    }
+    log.unwrap()
+}
+
+/// The store's revision now, by a read that this member answers for all.
+pub(crate) async fn revision(door: &Door) -> i64 {
     let nothing = Request { then: vec![Op::Get(Range::key("no such key"))], ..Request::default() };
     eventually(door, &nothing).await.revision
 }

@@ -1,15 +1,17 @@
-//! Members of the store are cut from each other by the kernel, with clients at work all the time and everything they saw
-//! checked afterwards.
+//! Members of the store are cut from each other by the kernel, with clients of the store and of the API server at work all the
+//! time and everything they saw checked afterwards.
 
 use std::time::Duration;
 
 use etcd::client::Tls;
+use tests::api_traffic::ApiTraffic;
 use tests::traffic::{Door, Shape, Traffic};
 use tests::{Compose, within};
 
 const MEMBERS: [&str; 3] = ["store-1", "store-2", "store-3"];
 const ALL: [usize; 3] = [0, 1, 2];
-/// From a cut to a write by those who still have a quorum, and from its end to a write by all.
+/// From a cut to a write by those who still have a quorum, and from its end to a write by all; after that, until every watcher of
+/// the API server has been shown a new write.
 const RECOVER: Duration = Duration::from_secs(15);
 
 pub(crate) fn no_cut_between_members_costs_a_write_or_an_event() {
@@ -21,7 +23,12 @@ pub(crate) fn no_cut_between_members_costs_a_write_or_an_event() {
         let shape = Shape { prefix: "/cuts/".to_owned(), alone: false, writers: 1, watchers: 2 };
         let traffic = Traffic::start(4711, shape, doors(&cluster)).await;
         traffic.writes_through(&ALL).await;
-        is_cut_in_every_way(&cluster, &traffic).await;
+        let objects = ApiTraffic::start(4711, &cluster.kubeconfig(), doors(&cluster)).await;
+        objects.reaches_everybody().await;
+        is_cut_in_every_way(&cluster, &traffic, &objects).await;
+        let of_objects = objects.end().await.unwrap_or_else(|violation| panic!("through the API server: {violation}"));
+        eprintln!("{of_objects:?}");
+        assert!(of_objects.acknowledged > 50, "{of_objects:?}");
         let summary = traffic.end().await.unwrap_or_else(|violation| panic!("{violation}"));
         eprintln!("{summary:?}");
         assert!(summary.acknowledged > 50, "{summary:?}");
@@ -49,21 +56,26 @@ fn leader_first(cluster: &Compose) -> [usize; 3] {
     [leader, (leader + 1) % 3, (leader + 2) % 3]
 }
 
-async fn is_cut_in_every_way(cluster: &Compose, traffic: &Traffic) {
-    type Cut = (&'static str, fn(&Compose, [&str; 3]), fn([usize; 3]) -> [usize; 2]);
-    let cuts: [Cut; 4] = [
-        ("an isolated leader", |cluster, [leader, a, b]| [a, b].iter().for_each(|other| cluster.cut(leader, other)), |[_, a, b]| [a, b]),
-        ("an isolated follower", |cluster, [leader, a, b]| [leader, b].iter().for_each(|other| cluster.cut(a, other)), |[l, _, b]| [l, b]),
-        ("a mute leader", |cluster, [leader, a, b]| [a, b].iter().for_each(|other| cluster.cut_one_way(leader, other)), |[_, a, b]| [a, b]),
-        ("a deaf leader", |cluster, [leader, a, b]| [a, b].iter().for_each(|other| cluster.cut_one_way(other, leader)), |[_, a, b]| [a, b]),
-    ];
-    for (name, cut, left) in cuts {
+/// The name of a cut, how it is made between the leader and the others, and who can write then.
+type Cut = (&'static str, fn(&Compose, [&str; 3]), fn([usize; 3]) -> [usize; 2]);
+
+const CUTS: [Cut; 6] = [
+    ("an isolated leader", |cluster, [leader, a, b]| [a, b].iter().for_each(|other| cluster.cut(leader, other)), |[_, a, b]| [a, b]),
+    ("an isolated follower", |cluster, [leader, a, b]| [leader, b].iter().for_each(|other| cluster.cut(a, other)), |[l, _, b]| [l, b]),
+    ("a mute leader", |cluster, [leader, a, b]| [a, b].iter().for_each(|other| cluster.cut_one_way(leader, other)), |[_, a, b]| [a, b]),
+    ("a deaf leader", |cluster, [leader, a, b]| [a, b].iter().for_each(|other| cluster.cut_one_way(other, leader)), |[_, a, b]| [a, b]),
+    ("a mute follower", |cluster, [leader, a, b]| [leader, b].iter().for_each(|other| cluster.cut_one_way(a, other)), |[l, _, b]| [l, b]),
+    ("a deaf follower", |cluster, [leader, a, b]| [leader, b].iter().for_each(|other| cluster.cut_one_way(other, a)), |[l, _, b]| [l, b]),
+];
+
+async fn is_cut_in_every_way(cluster: &Compose, traffic: &Traffic, objects: &ApiTraffic) {
+    for (name, cut, left) in CUTS {
         let roles = leader_first(cluster);
         cut(cluster, roles.map(|member| MEMBERS[member]));
-        let took = traffic.writes_through(&left(roles)).await;
+        let took = [traffic.writes_through(&left(roles)).await, objects.reaches_everybody().await];
         cluster.heal();
-        let healed = traffic.writes_through(&ALL).await;
-        eprintln!("{name}: writing after {took:?}, all of them after {healed:?}");
-        assert!(took <= RECOVER && healed <= RECOVER, "{name}: {took:?}, {healed:?}");
+        let healed = [traffic.writes_through(&ALL).await, objects.reaches_everybody().await];
+        eprintln!("{name}: writing, and shown to everybody, after {took:?}; by all after {healed:?}");
+        assert!(took.iter().chain(&healed).all(|time| *time <= RECOVER), "{name}: {took:?}, {healed:?}");
     }
 }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod broken;
+mod following;
 mod right;
 mod watching;
 
