@@ -5,11 +5,12 @@ use std::fmt;
 use async_trait::async_trait;
 use futures::{StreamExt as _, TryStreamExt as _, stream::BoxStream};
 use kube::{
-    Api, Resource,
-    api::{DynamicObject, ListParams, ObjectList, WatchEvent, WatchParams},
+    Api, Client, Resource,
+    api::{DynamicObject, ListParams, ObjectList, Request, WatchEvent, WatchParams},
     core::PartialObjectMeta,
 };
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 
 /// The events of one watch request, in order.
 pub type WatchStream<K> = BoxStream<'static, kube::Result<WatchEvent<K>>>;
@@ -33,8 +34,28 @@ where
     }
 
     async fn watch(&self, params: &WatchParams, version: &str) -> kube::Result<WatchStream<K>> {
-        Ok(Api::watch(self, params, version).await?.into_stream().boxed())
+        let request = Request::new(self.resource_url()).watch(params, version).map_err(kube::Error::BuildRequest)?;
+        let events = watch_raw(self.clone().into_client(), request).await?;
+        Ok(events.map(|event| event.and_then(typed)).boxed())
     }
+}
+
+/// Events with their objects unread. Read together with its event an object may have to be kept until the type is known, for
+/// which serde compiles a second decoder of every kind into every program.
+async fn watch_raw(client: Client, mut request: http::Request<Vec<u8>>) -> kube::Result<WatchStream<Box<RawValue>>> {
+    request.extensions_mut().insert("watch");
+    Ok(client.request_events::<Box<RawValue>>(request).await?.boxed())
+}
+
+fn typed<K: DeserializeOwned>(event: WatchEvent<Box<RawValue>>) -> kube::Result<WatchEvent<K>> {
+    let read = |object: Box<RawValue>| serde_json::from_str(object.get()).map_err(kube::Error::SerdeError);
+    Ok(match event {
+        WatchEvent::Added(object) => WatchEvent::Added(read(object)?),
+        WatchEvent::Modified(object) => WatchEvent::Modified(read(object)?),
+        WatchEvent::Deleted(object) => WatchEvent::Deleted(read(object)?),
+        WatchEvent::Bookmark(bookmark) => WatchEvent::Bookmark(bookmark),
+        WatchEvent::Error(status) => WatchEvent::Error(status),
+    })
 }
 
 /// A collection of any kind of which only metadata is asked for.
@@ -81,5 +102,26 @@ where
         let params = if self.labels.is_empty() { params } else { params.labels(&self.labels) };
         let params = if self.fields.is_empty() { params } else { params.fields(&self.fields) };
         self.source.watch(&params, version).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+
+    use super::*;
+
+    fn event(text: &str) -> kube::Result<WatchEvent<ConfigMap>> {
+        typed(serde_json::from_str(text).expect("an event"))
+    }
+
+    #[test]
+    fn an_object_that_cannot_be_read_is_an_error_of_its_event_alone() {
+        let unread = event(r#"{"type":"ADDED","object":{"metadata":{"name":7}}}"#);
+        assert!(matches!(unread, Err(kube::Error::SerdeError(_))));
+        let Ok(WatchEvent::Modified(read)) = event(r#"{"type":"MODIFIED","object":{"metadata":{"name":"a"}}}"#) else {
+            panic!("a change");
+        };
+        assert_eq!(read.metadata.name.as_deref(), Some("a"));
     }
 }
