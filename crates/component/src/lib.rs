@@ -11,7 +11,7 @@ pub mod gates;
 pub mod health;
 pub mod logs;
 pub mod metrics;
-mod process_metrics;
+pub mod process_metrics;
 pub mod serve;
 pub mod shutdown;
 pub mod tcp;

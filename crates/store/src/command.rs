@@ -260,12 +260,18 @@ pub struct LeaseGrant {
     pub ttl: i64,
 }
 
+/// A number no lease has.
+const NO_LEASE: i64 = 0;
+
 /// See [`Command::LeaseRevoke`].
 #[derive(Clone, Copy, PartialEq, prost::Message)]
 pub struct LeaseRevoke {
     /// The lease.
     #[prost(int64, tag = "1")]
     pub id: i64,
+    /// The term whose leader found that its time is up; 0 when somebody asked for it.
+    #[prost(uint64, tag = "2")]
+    pub expired_in: u64,
 }
 
 /// See [`Command::LeaseCheckpoint`].
@@ -460,6 +466,33 @@ pub enum DecodeError {
 }
 
 impl Command {
+    /// What metrics and logs call it; etcd's names.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Command::Put(_) => "Put",
+            Command::DeleteRange(_) => "DeleteRange",
+            Command::Txn(_) => "Txn",
+            Command::Compact(_) => "Compaction",
+            Command::LeaseGrant(_) => "LeaseGrant",
+            Command::LeaseRevoke(_) => "LeaseRevoke",
+            Command::LeaseCheckpoint(_) => "LeaseCheckpoint",
+            Command::Alarm(_) => "Alarm",
+            Command::MemberAttributes(_) => "ClusterMemberAttrSet",
+            _ => "unknown",
+        }
+    }
+
+    /// What it comes to in the log of a term. A lease that a leader found expired in another term is left alone: who
+    /// leads now counts its time anew, and has perhaps renewed it.
+    pub fn in_term(self, term: u64) -> Self {
+        match self {
+            Command::LeaseRevoke(LeaseRevoke { expired_in, .. }) if expired_in != 0 && expired_in != term => {
+                Command::LeaseRevoke(LeaseRevoke { id: NO_LEASE, expired_in })
+            }
+            command => command,
+        }
+    }
+
     /// The form it has in the log and between members.
     pub fn into_bytes(self) -> Bytes {
         Envelope { command: Some(self) }.encode_to_vec().into()
@@ -508,6 +541,14 @@ mod tests {
         ] {
             assert_eq!(Command::from_bytes(command.clone().into_bytes()).unwrap(), command);
         }
+    }
+
+    #[test]
+    fn a_lease_that_an_earlier_leader_found_expired_is_left_alone() {
+        let revoke = |id, expired_in| Command::LeaseRevoke(LeaseRevoke { id, expired_in });
+        assert_eq!(revoke(7, 3).in_term(3), revoke(7, 3));
+        assert_eq!(revoke(7, 3).in_term(4), revoke(NO_LEASE, 3));
+        assert_eq!(revoke(7, 0).in_term(4), revoke(7, 0));
     }
 
     #[test]

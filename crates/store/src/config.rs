@@ -4,7 +4,11 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{ArgAction, Parser};
 
-use crate::{snapshot_command::Tool, url::Url};
+use crate::{
+    config_upkeep::{self, Upkeep},
+    snapshot_command::Tool,
+    url::Url,
+};
 
 /// The etcd version this store speaks: on `--version`, `/version` and in Status.
 pub const ETCD_VERSION: &str = "3.6.6";
@@ -125,6 +129,9 @@ pub struct Config {
     /// Time between progress notifications of idle watches
     #[arg(long, alias = "experimental-watch-progress-notify-interval", env = "ETCD_WATCH_PROGRESS_NOTIFY_INTERVAL", default_value = "10m", value_parser = duration)]
     pub watch_progress_notify_interval: Duration,
+    /// What the member does to keep itself
+    #[command(flatten)]
+    pub upkeep: Upkeep,
     /// debug, info, warn, error, panic or fatal
     #[arg(long, env = "ETCD_LOG_LEVEL", default_value = "info", value_parser = ["debug", "info", "warn", "error", "panic", "fatal"])]
     pub log_level: String,
@@ -173,6 +180,7 @@ impl Config {
         if self.election_timeout > 50_000 {
             return Err(Error::ElectionTooLong(self.election_timeout));
         }
+        self.upkeep.validate()?;
         self.check_tls("client", &self.listen_client_urls, &self.cert_file, &self.key_file)?;
         self.check_tls("peer", &self.listen_peer_urls, &self.peer_cert_file, &self.peer_key_file)?;
         if self.client_cert_auth && self.trusted_ca_file.is_none() {
@@ -205,6 +213,8 @@ pub enum Error {
     ElectionTooShort(u64, u64),
     #[error("--election-timeout[{0}ms] is too long, and should be set less than 50000ms")]
     ElectionTooLong(u64),
+    #[error(transparent)]
+    Upkeep(#[from] config_upkeep::Error),
     #[error("the {0} certificate and its key must be given together")]
     HalfKeyPair(&'static str),
     #[error("{1} asks for TLS, but no {0} certificate is given")]
@@ -213,8 +223,13 @@ pub enum Error {
     NoAuthority(&'static str, &'static str),
 }
 
-/// A Go duration such as `5s`, `10m`, `1h30m` or `250ms`.
-fn duration(text: &str) -> Result<Duration, String> {
+/// A Go duration such as `5s`, `10m`, `1h30m`, `250ms` or `0`.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    match text {
+        "" => return Err(format!("invalid duration {text:?}")),
+        "0" => return Ok(Duration::ZERO),
+        _ => {}
+    }
     let mut total = Duration::ZERO;
     let mut rest = text;
     while !rest.is_empty() {
@@ -222,6 +237,8 @@ fn duration(text: &str) -> Result<Duration, String> {
         let number: f64 = rest[..digits].parse().map_err(|_| format!("invalid duration {text:?}"))?;
         let unit_end = rest[digits..].find(|c: char| c.is_ascii_digit()).map_or(rest.len(), |i| digits + i);
         let seconds = match &rest[digits..unit_end] {
+            "ns" => 1e-9,
+            "us" | "µs" => 1e-6,
             "ms" => 0.001,
             "s" => 1.0,
             "m" => 60.0,
@@ -272,6 +289,9 @@ mod tests {
     fn go_durations_are_read() {
         assert_eq!(duration("1h30m"), Ok(Duration::from_secs(5400)));
         assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(duration("20us"), Ok(Duration::from_micros(20)));
+        assert_eq!(duration("0"), Ok(Duration::ZERO));
+        assert!(duration("").is_err());
         assert!(duration("5").is_err());
         assert!(duration("5 parsecs").is_err());
     }

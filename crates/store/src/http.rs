@@ -15,6 +15,7 @@ use crate::{
     apply::alarm::Alarms,
     command::AlarmKind,
     config::{ETCD_CLUSTER_VERSION, ETCD_VERSION},
+    metrics::Metrics,
     raft::RaftNode,
     refusal::Refusal,
 };
@@ -90,6 +91,8 @@ async fn health(State(node): State<RaftNode>, Query(query): Query<Vec<(String, S
         None => (StatusCode::OK, "true", String::new()),
         Some(reason) => (StatusCode::SERVICE_UNAVAILABLE, "false", reason),
     };
+    let counter = if code == StatusCode::OK { &node.metrics().healthy } else { &node.metrics().unhealthy };
+    counter.inc();
     let body = serde_json::json!({ "health": healthy, "reason": reason });
     (code, [(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()
 }
@@ -123,6 +126,14 @@ pub(crate) fn alarm_name(kind: AlarmKind) -> &'static str {
     }
 }
 
+fn note_check(metrics: &Metrics, kind: &str, name: &str, passed: bool) {
+    let labels = vec![("name", name.to_owned()), ("type", kind.to_owned())];
+    metrics.health_check.get_or_create(&labels).set(i64::from(passed));
+    let status = if passed { "success" } else { "error" };
+    let labels = vec![("name", name.to_owned()), ("status", status.to_owned()), ("type", kind.to_owned())];
+    metrics.health_checks.get_or_create(&labels).inc();
+}
+
 async fn checked(
     path: &'static str,
     checks: &'static [Check],
@@ -131,7 +142,9 @@ async fn checked(
 ) -> Response {
     let (mut lines, mut failed) = (String::new(), false);
     for check in checks {
-        match check.ask(&node).await {
+        let answer = check.ask(&node).await;
+        note_check(node.metrics(), path, check.name(), answer.is_ok());
+        match answer {
             Ok(()) => lines.push_str(&format!("[+]{} ok\n", check.name())),
             Err(reason) => {
                 failed = true;

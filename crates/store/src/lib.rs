@@ -5,12 +5,12 @@
 pub mod apply;
 pub mod backup;
 pub mod command;
-pub mod compactor;
 pub mod config;
+pub mod config_upkeep;
 pub mod disk;
 mod http;
 pub mod lease;
-mod metrics;
+pub mod metrics;
 pub mod mvcc;
 pub mod node;
 mod raft;
@@ -19,6 +19,7 @@ pub mod rpc;
 mod server;
 pub mod snapshot_command;
 pub mod state;
+pub mod upkeep;
 pub mod url;
 pub mod watch;
 

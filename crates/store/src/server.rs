@@ -13,10 +13,12 @@ use tokio::net::TcpListener;
 
 use crate::{
     config::{Config, ETCD_CLUSTER_VERSION, ETCD_VERSION},
+    config_upkeep::FEATURES,
     http, metrics,
     metrics::Metrics,
     raft::{Options, RaftNode, joining, membership, newcomer, peers::PeerTls, reconfigure::Limits},
     rpc,
+    upkeep::corruption,
     url::Url,
 };
 
@@ -65,8 +67,17 @@ impl Server {
         let advertised = advertised(&config.advertise_client_urls, &clients);
         let (registry, counted) = registry();
         let options = options(&config, &peers, counted).await?;
+        let initialized = formed(&config);
         let node = RaftNode::start(options).await?;
+        if initialized
+            && config.upkeep.enabled("InitialCorruptCheck")
+            && let Err(error) = corruption::check_at_start(&node).await
+        {
+            node.stop().await;
+            return Err(error.into());
+        }
         metrics::register_gauges(&registry, &node, config.quota());
+        show_features(&config, node.metrics())?;
         let server = Self { config, node, registry, clients, peers, metrics, advertised };
         server.log_start();
         Ok(server)
@@ -94,7 +105,9 @@ impl Server {
     pub async fn run(self, shutdown: Shutdown) -> anyhow::Result<()> {
         let Self { config, node, registry, clients, peers, metrics, advertised } = self;
         let stop = shutdown.child_token();
-        let calls = rpc::Calls::register(&registry);
+        let extensive = config.upkeep.metrics == "extensive";
+        let slow = config.upkeep.warning_unary_request_duration;
+        let calls = rpc::Calls::register(&registry, node.metrics().clone(), extensive, slow);
         let web = http::router(node.clone(), registry);
         let services = rpc::router(&node, &config, calls).merge(web.clone());
         let peer_routes = node.peer_router().merge(web.clone());
@@ -212,6 +225,16 @@ fn registry() -> (Arc<Registry>, Metrics) {
     (Arc::new(registry), metrics)
 }
 
+fn show_features(config: &Config, metrics: &Metrics) -> anyhow::Result<()> {
+    let features = config.upkeep.features()?;
+    for feature in FEATURES {
+        let stage = format!("{:?}", feature.stage).to_uppercase();
+        let labels = vec![("name", feature.name.to_owned()), ("stage", stage)];
+        metrics.feature_enabled.get_or_create(&labels).set(i64::from(features.enabled(feature.name)));
+    }
+    Ok(())
+}
+
 fn to_peers(config: &Config) -> PeerTls {
     PeerTls {
         cert_file: config.peer_cert_file.clone(),
@@ -265,6 +288,7 @@ async fn options(config: &Config, peers: &Listening, metrics: Metrics) -> anyhow
         initial: members,
         tls: to_peers(config),
         limits: Limits { strict: config.strict_reconfig_check, learners: config.max_learners },
+        slow_apply: config.upkeep.warning_apply_duration,
         heartbeat: Duration::from_millis(config.heartbeat_interval),
         election_timeout: Duration::from_millis(config.election_timeout),
         snapshot_count: config.snapshot_count,

@@ -5,13 +5,13 @@ use crate::{
     command::{Command, Outcome},
     disk::{self, Batch, Database, Read},
     lease::{Lessor, lessor::Time},
-    mvcc::{Event, Revisions, compaction},
+    mvcc::{Event, Revisions, Segments, compaction},
     watch::Hub,
 };
 use parking_lot::{Mutex, RwLock};
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, Ordering::Relaxed},
+    atomic::{AtomicI64, Ordering::Relaxed},
 };
 use tokio::sync::{Notify, watch};
 
@@ -24,15 +24,17 @@ const RING_BYTES: usize = 16 << 20;
 /// The replica.
 pub struct State {
     database: RwLock<Arc<dyn Database>>,
-    /// Held while a batch is applied or the database is replaced: where the database stands.
-    applying: Mutex<Standing>,
+    /// Held while a batch is applied or the database is replaced: where the database stands, and how many keys it has.
+    applying: Mutex<(Standing, Segments)>,
+    /// Live keys.
+    keys: AtomicI64,
+    /// Views of the database that are open.
+    reading: AtomicI64,
     hub: Arc<Hub>,
     lessor: Mutex<Lessor>,
     lessor_changed: Notify,
     clock: Clock,
     compacted: Notify,
-    /// An alarm says that some member's data is corrupt.
-    corrupt: AtomicBool,
     scrubbed: watch::Sender<i64>,
 }
 
@@ -42,16 +44,18 @@ impl State {
         let standing = Standing::read(&*database)?;
         let lessor = Lessor::new(lease::list(&*database)?);
         let scrubbed = compaction::scrubbed(&*database)?;
-        let (revisions, corrupt) = (standing.revisions, standing.corrupt());
+        let segments = Segments::open(&*database)?;
+        let revisions = standing.revisions;
         let state = State {
             database: RwLock::new(database),
-            applying: Mutex::new(standing),
+            keys: AtomicI64::new(segments.total()),
+            applying: Mutex::new((standing, segments)),
+            reading: AtomicI64::new(0),
             hub: Hub::new(revisions, RING_BYTES),
             lessor: Mutex::new(lessor),
             lessor_changed: Notify::new(),
             clock,
             compacted: Notify::new(),
-            corrupt: AtomicBool::new(corrupt),
             scrubbed: watch::Sender::new(scrubbed),
         };
         state.compacted.notify_one();
@@ -63,8 +67,9 @@ impl State {
     /// Blocks on the disk. On an error nothing was applied, and the member must stop.
     pub fn apply(&self, commands: &[Command], notes: Batch) -> disk::Result<Vec<Outcome>> {
         let mut applying = self.applying.lock();
+        let (standing, segments) = &mut *applying;
         let database = self.database();
-        let mut view = View::at(&*database, applying.clone());
+        let mut view = View::at(&*database, standing.clone(), std::mem::take(segments));
         let compacted = view.revisions().compacted;
         let mut outcomes = Vec::with_capacity(commands.len());
         let (mut published, mut leases) = (Vec::new(), Vec::new());
@@ -78,11 +83,11 @@ impl State {
         }
         let compacts = Some(view.revisions().compacted).filter(|now| *now != compacted);
         let standing = view.standing();
-        let mut batch = view.into_batch();
+        let (mut batch, segments) = view.into_parts();
         batch.writes.extend(notes.writes);
         database.write(batch)?;
-        self.corrupt.store(standing.corrupt(), Relaxed);
-        *applying = standing;
+        self.keys.store(segments.total(), Relaxed);
+        *applying = (standing, segments);
         self.announce(published, &leases, compacts);
         Ok(outcomes)
     }
@@ -109,11 +114,12 @@ impl State {
         let standing = Standing::read(&*database)?;
         let lessor = Lessor::new(lease::list(&*database)?);
         self.scrubbed.send_replace(compaction::scrubbed(&*database)?);
-        self.corrupt.store(standing.corrupt(), Relaxed);
+        let segments = Segments::open(&*database)?;
+        self.keys.store(segments.total(), Relaxed);
         *self.database.write() = database;
         *self.lessor.lock() = lessor;
         self.hub.reset(standing.revisions);
-        *applying = standing;
+        *applying = (standing, segments);
         self.compacted.notify_one();
         Ok(())
     }
@@ -126,19 +132,25 @@ impl State {
     /// Reads from a consistent view, which says itself where it stands. Blocks on the disk.
     pub fn read<T>(&self, read: impl FnOnce(&dyn Read, Revisions) -> T) -> disk::Result<T> {
         let database = self.database();
+        let _open = Open::new(&self.reading);
         let snapshot = database.snapshot();
         let revisions = Revisions::read(&*snapshot)?;
         Ok(read(&*snapshot, revisions))
     }
 
-    /// Some member's data is corrupt: nothing is to be trusted, reads neither.
-    pub fn corrupt(&self) -> bool {
-        self.corrupt.load(Relaxed)
-    }
-
     /// The newest revision.
     pub fn revision(&self) -> i64 {
         self.hub.revision()
+    }
+
+    /// Number of live keys.
+    pub fn keys(&self) -> i64 {
+        self.keys.load(Relaxed)
+    }
+
+    /// Number of open views.
+    pub fn reading(&self) -> i64 {
+        self.reading.load(Relaxed)
     }
 
     /// Where watchers meet changes.
@@ -157,9 +169,9 @@ impl State {
         self.lessor_changed.notified().await;
     }
 
-    /// Begins to count the time of leases: this member leads now.
-    pub fn promote(&self, grace: Time) {
-        self.with_lessor(|lessor, now| lessor.promote(now, grace));
+    /// Begins to count the time of leases: this member leads in this term.
+    pub fn promote(&self, term: u64, grace: Time) {
+        self.with_lessor(|lessor, now| lessor.promote(term, now, grace));
         self.lessor_changed.notify_one();
     }
 
@@ -168,12 +180,12 @@ impl State {
         self.with_lessor(|lessor, _| lessor.demote());
     }
 
-    /// Removes one bounded step of what compaction gave up; true when nothing is left. Blocks on the disk.
-    pub fn scrub(&self, rows: usize) -> disk::Result<bool> {
+    /// Removes one bounded step of what compaction gave up. Blocks on the disk.
+    pub fn scrub(&self, rows: usize) -> disk::Result<compaction::Step> {
         let database = self.database();
-        let done = compaction::step(&*database, rows)?;
+        let step = compaction::step(&*database, rows)?;
         self.scrubbed.send_replace(compaction::scrubbed(&*database)?);
-        Ok(done)
+        Ok(step)
     }
 
     /// Returns once there may be something to [`State::scrub`].
@@ -186,5 +198,21 @@ impl State {
         let mut scrubbed = self.scrubbed.subscribe();
         // The sender lives as long as self.
         let _ = scrubbed.wait_for(|done| *done >= revision).await;
+    }
+}
+
+/// Counts for as long as it lives.
+struct Open<'a>(&'a AtomicI64);
+
+impl<'a> Open<'a> {
+    fn new(count: &'a AtomicI64) -> Self {
+        count.fetch_add(1, Relaxed);
+        Open(count)
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
     }
 }

@@ -30,7 +30,7 @@ impl Alarms {
         self.raised(AlarmKind::NoSpace)
     }
 
-    /// Some member's data is corrupt: everything is refused.
+    /// Some member's data is corrupt: every change is refused.
     pub fn corrupt(&self) -> bool {
         self.raised(AlarmKind::Corrupt)
     }

@@ -4,6 +4,7 @@
 //! randomness, no order but that of the keys.
 
 pub mod alarm;
+mod census;
 mod compact;
 mod delete_range;
 pub mod downgrade;

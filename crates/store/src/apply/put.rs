@@ -19,6 +19,6 @@ pub(super) fn put(writer: &mut Writer<'_, '_>, put: &Put) -> Result<PutResponse>
     let kept_lease = prev.as_ref().filter(|_| put.ignore_lease).map(|prev| prev.kv.lease);
     let prev_kv = prev.as_ref().filter(|_| put.prev_kv).map(|prev| prev.kv.clone());
     let (value, lease) = (kept_value.unwrap_or_else(|| put.value.clone()), kept_lease.unwrap_or(put.lease));
-    writer.set(&put.key, value, lease, prev);
+    writer.set(&put.key, value, lease, prev)?;
     Ok(PutResponse { prev_kv })
 }

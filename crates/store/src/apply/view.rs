@@ -3,12 +3,15 @@
 use super::alarm::Alarms;
 use crate::{
     disk::{Batch, Column, Cursor, Read, Result, columns::meta},
-    mvcc::Revisions,
+    mvcc::{Revisions, Segments, segments},
 };
 use bytes::Bytes;
 use std::{collections::BTreeMap, collections::btree_map, iter::Peekable};
 
 type Overlay = BTreeMap<Bytes, Option<Bytes>>;
+
+/// One of each column, in the order of [`Column::KV`].
+type Overlays = [Overlay; Column::KV.len()];
 
 /// What every batch of commands begins with.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,32 +27,36 @@ impl Standing {
     pub fn read(read: &dyn Read) -> Result<Self> {
         Ok(Standing { revisions: Revisions::read(read)?, alarms: Alarms::read(read)? })
     }
-
-    /// An alarm says that some member's data is corrupt.
-    pub fn corrupt(&self) -> bool {
-        self.alarms.corrupt()
-    }
 }
 
 /// A database and the changes of a batch of commands, readable as one.
 pub struct View<'a> {
     base: &'a dyn Read,
-    overlay: BTreeMap<Column, Overlay>,
+    overlay: Overlays,
     undo: Vec<(Column, Bytes, Option<Option<Bytes>>)>,
     revisions: Revisions,
     before: Revisions,
+    segments: Segments,
+    /// What segments had before the changes since the last [`View::accept`].
+    uncounted: Vec<(Bytes, Option<u32>)>,
     pub(super) alarms: Alarms,
 }
 
 impl<'a> View<'a> {
-    /// A view without changes yet.
+    /// A view without changes yet that keeps no count of keys: for a database that has no segments yet.
     pub fn new(base: &'a dyn Read) -> Result<Self> {
-        Ok(Self::at(base, Standing::read(base)?))
+        Self::counting(base, Segments::default())
+    }
+
+    /// A view without changes yet; `segments` are those of the database.
+    pub fn counting(base: &'a dyn Read, segments: Segments) -> Result<Self> {
+        Ok(Self::at(base, Standing::read(base)?, segments))
     }
 
     /// The same for a database that is known to stand so.
-    pub fn at(base: &'a dyn Read, Standing { revisions, alarms }: Standing) -> Self {
-        View { base, overlay: BTreeMap::new(), undo: Vec::new(), revisions, before: revisions, alarms }
+    pub fn at(base: &'a dyn Read, Standing { revisions, alarms }: Standing, segments: Segments) -> Self {
+        let (overlay, undo, uncounted) = (Overlays::default(), Vec::new(), Vec::new());
+        View { base, overlay, undo, revisions, before: revisions, segments, uncounted, alarms }
     }
 
     /// Where the database will stand with these changes.
@@ -73,31 +80,50 @@ impl<'a> View<'a> {
     }
 
     fn set(&mut self, column: Column, key: Bytes, value: Option<Bytes>) {
-        let before = self.overlay.entry(column).or_default().insert(key.clone(), value);
+        let before = self.overlay[column as usize].insert(key.clone(), value);
         self.undo.push((column, key, before));
+    }
+
+    pub(super) fn segments(&self) -> &Segments {
+        &self.segments
+    }
+
+    /// Sets how many keys a segment has, or removes it.
+    pub(super) fn set_segment(&mut self, first: Bytes, count: Option<u32>) {
+        self.uncounted.push((first.clone(), self.segments.set(first.clone(), count)));
+        self.set(Column::Segment, first, count.map(segments::encode));
     }
 
     /// Makes the changes since the last call permanent for this view.
     pub(crate) fn accept(&mut self, revisions: Revisions) {
         self.undo.clear();
+        self.uncounted.clear();
         self.revisions = revisions;
     }
 
     /// Takes back the changes since the last [`View::accept`].
     pub(crate) fn reject(&mut self) {
         while let Some((column, key, before)) = self.undo.pop() {
-            let rows = self.overlay.entry(column).or_default();
+            let rows = &mut self.overlay[column as usize];
             match before {
                 Some(value) => rows.insert(key, value),
                 None => rows.remove(&key),
             };
         }
+        while let Some((first, count)) = self.uncounted.pop() {
+            self.segments.set(first, count);
+        }
     }
 
     /// All changes as one batch.
     pub fn into_batch(self) -> Batch {
+        self.into_parts().0
+    }
+
+    /// All changes as one batch, and the segments as they are once it is written.
+    pub fn into_parts(self) -> (Batch, Segments) {
         let mut batch = Batch::default();
-        for (column, rows) in self.overlay {
+        for (column, rows) in Column::KV.into_iter().zip(self.overlay) {
             for (key, value) in rows {
                 match value {
                     Some(value) => batch.put(column, key, value),
@@ -108,13 +134,13 @@ impl<'a> View<'a> {
         if self.before != self.revisions {
             batch.put(Column::Meta, meta::REVISIONS, self.revisions.encode());
         }
-        batch
+        (batch, self.segments)
     }
 }
 
 impl Read for View<'_> {
     fn get(&self, column: Column, key: &[u8]) -> Result<Option<Bytes>> {
-        match self.overlay.get(&column).and_then(|rows| rows.get(key)) {
+        match self.overlay.get(column as usize).and_then(|rows| rows.get(key)) {
             Some(value) => Ok(value.clone()),
             None => self.base.get(column, key),
         }
@@ -122,7 +148,7 @@ impl Read for View<'_> {
 
     fn scan<'b>(&'b self, column: Column, start: &[u8], end: Option<&[u8]>) -> Result<Box<dyn Cursor + 'b>> {
         let base = self.base.scan(column, start, end)?;
-        let Some(rows) = self.overlay.get(&column).filter(|rows| !rows.is_empty()) else { return Ok(base) };
+        let Some(rows) = self.overlay.get(column as usize).filter(|rows| !rows.is_empty()) else { return Ok(base) };
         if end.is_some_and(|end| end <= start) {
             return Ok(base);
         }

@@ -56,12 +56,15 @@ impl<'v, 'a> Writer<'v, 'a> {
     }
 
     /// Sets a key whose live version is `prev`.
-    pub(super) fn set(&mut self, key: &Bytes, value: Bytes, lease: i64, prev: Option<Stored>) {
+    pub(super) fn set(&mut self, key: &Bytes, value: Bytes, lease: i64, prev: Option<Stored>) -> Result<()> {
         let revision = self.writing();
         let prev = prev.map(|prev| self.end(prev));
         let (create_revision, version) = prev.as_ref().map_or((revision, 1), |prev| (prev.create_revision, prev.version + 1));
         let kv = KeyValue { key: key.clone(), create_revision, mod_revision: revision, version, value, lease };
         self.view.put(Column::Current, key.clone(), record::encode(&kv, self.events.len() as i64));
+        if prev.is_none() {
+            self.view.born(key)?;
+        }
         let held = prev.as_ref().map_or(0, |prev| prev.lease);
         if held != lease {
             self.let_go(held, key);
@@ -70,6 +73,7 @@ impl<'v, 'a> Writer<'v, 'a> {
             }
         }
         self.note(EventKind::Put, kv, prev);
+        Ok(())
     }
 
     /// Deletes a key whose live version is `prev`.
@@ -77,6 +81,7 @@ impl<'v, 'a> Writer<'v, 'a> {
         let prev = self.end(prev);
         let kv = KeyValue { key: prev.key.clone(), mod_revision: self.writing(), ..Default::default() };
         self.view.delete(Column::Current, prev.key.clone());
+        self.view.died(&prev.key);
         self.let_go(prev.lease, &prev.key);
         self.note(EventKind::Delete, kv, Some(prev));
     }

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     apply::{View, lease},
     disk::{self, Batch, Column, Database, columns, columns::AuthPart},
-    mvcc::{EventKind, FIRST_REVISION, KeyValue, NEVER_COMPACTED, Revisions, history::Change, range, record},
+    mvcc::{EventKind, FIRST_REVISION, KeyValue, NEVER_COMPACTED, Revisions, Segments, history::Change, range, record},
 };
 
 /// Bytes of changes written at once.
@@ -75,6 +75,8 @@ pub fn import<S: Source + ?Sized>(bolt: &Bolt<'_, S>, database: &dyn Database, a
     batch.put(Column::Meta, columns::meta::REVISIONS, revisions.encode());
     batch.put(Column::Meta, columns::meta::SCRUBBED, Bytes::copy_from_slice(&columns::revision_key(compaction.finished.max(0))));
     database.write(batch)?;
+    // Or the first start would have to count.
+    Segments::open(database)?;
     database.sync()?;
     Ok(revisions)
 }

@@ -108,7 +108,7 @@ fn command() -> impl Strategy<Value = Command> {
         }),
         1 => (1..60i64).prop_map(|revision| Command::Compact(Compact { revision })),
         1 => prop::sample::select(vec![7, 8]).prop_map(|id| Command::LeaseGrant(LeaseGrant { id, ttl: 60 })),
-        1 => prop::sample::select(vec![7, 8]).prop_map(|id| Command::LeaseRevoke(LeaseRevoke { id })),
+        1 => prop::sample::select(vec![7, 8]).prop_map(|id| Command::LeaseRevoke(LeaseRevoke { id, expired_in: 0 })),
     ]
 }
 
@@ -119,7 +119,7 @@ proptest! {
     fn a_state_comes_back_from_its_file_as_it_was(commands in prop::collection::vec(command(), 1..60), scrub in any::<bool>()) {
         let (memory, state) = state();
         run(&state, &commands);
-        while scrub && !state.scrub(3).unwrap() {}
+        while scrub && !state.scrub(3).unwrap().done {}
         let back = imported(&file(&*memory), Adjust::default());
         prop_assert_eq!(seen(&back), seen(&*memory));
         let all = |read| hash_all(read, &standing(), std::env::temp_dir()).unwrap();
@@ -203,7 +203,7 @@ fn a_bumped_and_compacted_import_goes_on_far_ahead_and_forgets_history() {
     let back = imported(&file(&*memory), Adjust { bump: 1000, compact: true });
     assert_eq!(Revisions::read(&back).unwrap(), Revisions { current: 1004, compacted: 1004 });
     let state = State::open(Arc::new(back), Arc::new(|| Duration::ZERO)).unwrap();
-    while !state.scrub(100).unwrap() {}
+    while !state.scrub(100).unwrap().done {}
     let outcome = state.apply(&[Command::Put(put("a", "3", 0))], Batch::default()).unwrap();
     assert_eq!(outcome[0].revision, 1005);
     let (kvs, old) = state

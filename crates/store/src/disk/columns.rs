@@ -31,6 +31,8 @@ pub enum Column {
     Removed,
     /// `kv/`: [`auth_key`] → what etcd keeps in its buckets of authentication, as etcd writes it.
     Auth,
+    /// `kv/`: first key → number of live keys from there to the next one's (u32); see [`crate::mvcc::segments`].
+    Segment,
     /// `raft/`: log index (u64) → entry.
     RaftLog,
     /// `raft/`: name → vote, committed, purged, member identity.
@@ -38,8 +40,8 @@ pub enum Column {
 }
 
 impl Column {
-    /// The columns of the `kv/` database.
-    pub const KV: [Column; 10] = [
+    /// The columns of the `kv/` database, in the order they are declared in.
+    pub const KV: [Column; 11] = [
         Column::Meta,
         Column::Current,
         Column::Past,
@@ -50,6 +52,7 @@ impl Column {
         Column::Member,
         Column::Removed,
         Column::Auth,
+        Column::Segment,
     ];
 
     /// The columns of the `raft/` database.
@@ -68,6 +71,7 @@ impl Column {
             Column::Member => "member",
             Column::Removed => "removed",
             Column::Auth => "auth",
+            Column::Segment => "segment",
             Column::RaftLog => "raft_log",
             Column::RaftMeta => "raft_meta",
         }
@@ -284,6 +288,11 @@ mod tests {
         }
         assert!(read_past_key(b"no end").is_err());
         assert!(read_past_span(b"short").is_err());
+    }
+
+    #[test]
+    fn columns_of_state_come_first_and_in_order() {
+        assert!(Column::KV.iter().enumerate().all(|(at, column)| *column as usize == at));
     }
 
     #[test]

@@ -37,7 +37,8 @@ pub struct Remaining {
 pub struct Lessor {
     leases: BTreeMap<i64, Entry>,
     deadlines: BTreeSet<(Time, i64)>,
-    leading: bool,
+    /// The term this member leads in, if it does.
+    term: Option<u64>,
 }
 
 impl Lessor {
@@ -58,7 +59,7 @@ impl Lessor {
             LeaseChange::Granted { id, ttl } => {
                 let ttl = seconds(ttl);
                 self.leases.insert(id, Entry { ttl, left: ttl, deadline: None, ended: false });
-                if self.leading {
+                if self.leading() {
                     self.set_deadline(id, now + ttl);
                 }
             }
@@ -75,24 +76,29 @@ impl Lessor {
         }
     }
 
-    /// Begins to count: every lease has its time from now on, and `grace` (an election's length) on top.
-    pub fn promote(&mut self, now: Time, grace: Duration) {
+    /// Begins to count in a term that this member leads: every lease has its time from now on, and `grace` (an election's length) on top.
+    pub fn promote(&mut self, term: u64, now: Time, grace: Duration) {
         self.demote();
-        self.leading = true;
+        self.term = Some(term);
         let ends: Vec<_> = self.leases.iter().map(|(id, entry)| (*id, now + entry.left + grace)).collect();
         ends.into_iter().for_each(|(id, deadline)| self.set_deadline(id, deadline));
     }
 
     /// Stops counting.
     pub fn demote(&mut self) {
-        self.leading = false;
+        self.term = None;
         self.deadlines.clear();
         self.leases.values_mut().for_each(|entry| (entry.deadline, entry.ended) = (None, false));
     }
 
     /// It counts.
     pub fn leading(&self) -> bool {
-        self.leading
+        self.term.is_some()
+    }
+
+    /// The term it counts in.
+    pub fn term(&self) -> Option<u64> {
+        self.term
     }
 
     /// Starts a lease afresh; its granted time, or none when there is no such lease or it has ended. What a checkpoint
@@ -180,7 +186,7 @@ mod tests {
 
     fn leading(ttl: i64) -> Lessor {
         let mut lessor = Lessor::default();
-        lessor.promote(Duration::ZERO, Duration::ZERO);
+        lessor.promote(1, Duration::ZERO, Duration::ZERO);
         lessor.changed(LeaseChange::Granted { id: 1, ttl }, Duration::ZERO);
         lessor
     }
@@ -198,7 +204,7 @@ mod tests {
     fn a_new_leader_gives_every_lease_its_full_time() {
         let mut lessor = Lessor::new([(1, Lease { ttl: 10, remaining: 0 }), (2, Lease { ttl: 10, remaining: 4 })]);
         assert!(lessor.expired(1000 * SECOND, 9).is_empty());
-        lessor.promote(100 * SECOND, SECOND);
+        lessor.promote(1, 100 * SECOND, SECOND);
         assert_eq!(lessor.expired(105 * SECOND, 9), [2]);
         assert_eq!(lessor.expired(111 * SECOND, 9), [2, 1]);
         lessor.demote();

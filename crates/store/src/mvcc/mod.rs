@@ -6,9 +6,11 @@ pub mod history;
 pub mod key_range;
 pub mod range;
 pub mod record;
+pub mod segments;
 
 pub use event::{Event, EventKind};
 pub use key_range::KeyRange;
+pub use segments::Segments;
 
 use crate::{
     disk::{self, Column, Error, Read, columns, columns::meta},

@@ -3,6 +3,7 @@
 use super::{
     KeyRange, KeyValue, Result, Revisions, record,
     record::{Header, Stored},
+    segments,
 };
 use crate::{
     command::{Range, RangeResponse, SortOrder, SortTarget},
@@ -14,16 +15,29 @@ use std::{cmp::Ordering, ops::ControlFlow};
 
 /// Answers a read. `read` must be a consistent view and `revisions` what it says of itself.
 pub fn range(read: &dyn Read, revisions: Revisions, request: &Range) -> Result<RangeResponse> {
+    let (mut response, counted) = page(read, revisions, request)?;
+    if !counted {
+        let past = resolve(revisions, request.revision)?;
+        let past = (past < revisions.current).then_some(past);
+        response.count = segments::count(read, revisions, &KeyRange::new(&request.key, &request.range_end), past)?;
+    }
+    Ok(response)
+}
+
+/// The pairs of a read, without looking further than its limit; true when that was far enough to count all keys of the
+/// range.
+pub fn page(read: &dyn Read, revisions: Revisions, request: &Range) -> Result<(RangeResponse, bool)> {
     let at = resolve(revisions, request.revision)?;
     let keys = KeyRange::new(&request.key, &request.range_end);
     let plan = Plan::new(request)?;
-    let mut collect = Collect { plan: &plan, arena: Arena::default(), kvs: Vec::new(), count: 0 };
     let past = (at < revisions.current).then_some(at);
-    visit(read, &keys, past, &mut |key, header, value| {
-        collect.take(key, header, value);
-        ControlFlow::Continue(())
-    })?;
-    Ok(plan.finish(collect.kvs, collect.count))
+    if request.count_only {
+        return Ok((RangeResponse::default(), false));
+    }
+    let mut collect = Collect { plan: &plan, arena: Arena::default(), kvs: Vec::new(), count: 0, cut: false };
+    visit(read, &keys, past, &mut |key, header, value| collect.take(key, header, value))?;
+    let counted = !collect.cut;
+    Ok((plan.finish(collect.kvs, collect.count), counted))
 }
 
 /// The revision to read at, if it is readable.
@@ -129,7 +143,7 @@ struct Plan<'a> {
     limit: usize,
     /// Sorted by this field, lowest first or highest first; none for key order.
     sort: Option<(SortTarget, bool)>,
-    /// Nothing past the limit need be kept.
+    /// Nothing past the limit need be looked at.
     stop_at_limit: bool,
 }
 
@@ -182,18 +196,21 @@ struct Collect<'a> {
     arena: Arena,
     kvs: Vec<KeyValue>,
     count: i64,
+    /// There are more than the limit, and the others were not looked at.
+    cut: bool,
 }
 
 impl Collect<'_> {
-    fn take(&mut self, key: &[u8], header: Header, value: &[u8]) {
+    fn take(&mut self, key: &[u8], header: Header, value: &[u8]) -> ControlFlow<()> {
         self.count += 1;
-        let full = self.plan.stop_at_limit && self.kvs.len() > self.plan.limit;
-        if self.plan.request.count_only || full || !self.plan.wants(&header) {
-            return;
+        if !self.plan.wants(&header) {
+            return ControlFlow::Continue(());
         }
         let by_value = matches!(self.plan.sort, Some((SortTarget::Value, _)));
         let value = if self.plan.request.keys_only && !by_value { Bytes::new() } else { self.arena.copy(value) };
         self.kvs.push(header.with(self.arena.copy(key), value));
+        self.cut = self.plan.stop_at_limit && self.kvs.len() > self.plan.limit;
+        if self.cut { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
 

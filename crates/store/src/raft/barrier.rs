@@ -14,7 +14,7 @@ use super::{
     types::Raft,
     wire::pb,
 };
-use crate::refusal::Refusal;
+use crate::{metrics::Metrics, refusal::Refusal};
 
 /// Readers waiting for the next round at most.
 const QUEUE: usize = 64 * 1024;
@@ -42,6 +42,7 @@ pub(crate) struct Rounds {
     pub(crate) applied: watch::Receiver<u64>,
     /// Longest wait for a round.
     pub(crate) patience: Duration,
+    pub(crate) metrics: Metrics,
 }
 
 impl Barrier {
@@ -99,6 +100,7 @@ impl Rounds {
             if let Some(index) = asked {
                 return index;
             }
+            self.metrics.slow_read_indexes.inc();
             sleep(RETRY).await;
         }
     }

@@ -22,7 +22,7 @@ pub(crate) async fn follow_leadership(node: RaftNode, election_timeout: Duration
             match mine {
                 Some(id) => {
                     tracing::info!(term = id.term, "became leader");
-                    node.state().promote(election_timeout);
+                    node.state().promote(id.term, election_timeout);
                 }
                 None => {
                     tracing::info!("no longer the leader");

@@ -20,8 +20,11 @@ use crate::{
 const RETRY: Duration = Duration::from_millis(50);
 
 /// Starts a lease's time afresh, if this member counts it.
-pub(super) async fn renew_here(node: &dyn Node, id: i64) -> Result<LeaseResponse, Status> {
+pub(super) async fn renew_here(node: &RaftNode, id: i64) -> Result<LeaseResponse, Status> {
     let granted = renew::renew(node, id).await;
+    if granted.is_ok() {
+        node.metrics().leases_renewed.inc();
+    }
     answer(granted.map(|seconds| (Duration::from_secs(seconds.unsigned_abs()), Duration::ZERO)))
 }
 

@@ -65,6 +65,8 @@ pub(super) struct Inner {
     pub(super) contact: Contact,
     pub(super) applied: watch::Receiver<u64>,
     pub(super) removed: Removed,
+    /// Held while the state is hashed for another member.
+    pub(super) hashing: tokio::sync::Mutex<()>,
     /// Held while the membership is changed.
     pub(super) reconfiguring: tokio::sync::Mutex<()>,
     pub(super) limits: Limits,
@@ -182,6 +184,7 @@ impl RaftNode {
 
     /// Has a command applied, here too. See [`crate::node::Node::propose`].
     pub(crate) async fn propose(&self, command: Command) -> Result<Outcome, Refusal> {
+        self.check_load()?;
         let result = self.propose_encoded(command.into_bytes()).await;
         if result.is_err() {
             self.inner.metrics.proposals_failed.inc();

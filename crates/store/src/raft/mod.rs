@@ -6,7 +6,9 @@
 
 mod barrier;
 mod contact;
+mod counted;
 mod flusher;
+mod hashes;
 mod housekeeping;
 pub(crate) mod joining;
 mod leadership;
@@ -17,8 +19,10 @@ mod member;
 pub(crate) mod membership;
 mod network;
 pub(crate) mod newcomer;
+mod overload;
 pub(crate) mod peers;
 pub(crate) mod planted;
+mod probe;
 mod proposals;
 mod proposer;
 pub(crate) mod reconfigure;
@@ -30,9 +34,11 @@ mod state_machine;
 mod tail;
 #[cfg(test)]
 mod tests;
+mod transfers;
 mod types;
 mod wire;
 
+pub(crate) use hashes::Print;
 pub(crate) use member::RaftNode;
 pub(crate) use start::Options;
 

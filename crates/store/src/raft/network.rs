@@ -19,9 +19,11 @@ use tonic::{Code, Status};
 use super::{
     peers::{Client, Lane, Peers},
     snapshot::Files,
+    transfers::Sending,
     types::{Member, TypeConfig, Vote},
     wire::{self, pb},
 };
+use crate::metrics::member_label;
 
 /// Opening a stream of appends takes no longer than this on a working connection.
 const OPEN_STREAM: Duration = Duration::from_secs(2);
@@ -80,15 +82,24 @@ impl Connection {
         ttl: Duration,
         call: impl AsyncFnOnce(Client) -> Result<tonic::Response<T>, Status>,
     ) -> Rpc<T> {
-        let client = self.client().await?;
+        let client = self.client().await.inspect_err(|_| self.count_failure())?;
         match tokio::time::timeout(ttl, call(client)).await {
             Ok(Ok(response)) => Ok(response.into_inner()),
             Ok(Err(status)) => Err(self.failed(&status)),
-            Err(_) => Err(RPCError::Timeout(Timeout { action, id: self.id, target: self.target, timeout: ttl })),
+            Err(_) => {
+                self.count_failure();
+                Err(RPCError::Timeout(Timeout { action, id: self.id, target: self.target, timeout: ttl }))
+            }
         }
     }
 
+    fn count_failure(&self) {
+        let metrics = self.peers.metrics();
+        metrics.peer_sent_failures.get_or_create(&member_label("To", self.target)).inc();
+    }
+
     fn failed(&self, status: &Status) -> RPCError<TypeConfig> {
+        self.count_failure();
         self.peers.forget(self.target, self.lane);
         // What has a cause was not said by the peer: the connection broke. Only an unreachable peer is left in peace for a
         // while; others are tried again at once.
@@ -116,7 +127,11 @@ impl RaftNetworkV2<TypeConfig> for Connection {
     async fn append_entries(&mut self, rpc: AppendEntriesRequest<TypeConfig>, option: RPCOption) -> Rpc<AppendEntriesResponse<TypeConfig>> {
         let request = pb::AppendRequest::from(rpc);
         let call = async move |mut client: Client| client.append(request).await;
-        let response = self.call(RPCTypes::AppendEntries, option.soft_ttl(), call).await?;
+        let response = self.call(RPCTypes::AppendEntries, option.soft_ttl(), call).await;
+        // Entries are streamed: this is a heartbeat.
+        let response = response.inspect_err(|_| {
+            self.peers.metrics().heartbeats_failed.inc();
+        })?;
         Ok(wire::append_result(response).map_err(garbled)?.into())
     }
 
@@ -177,12 +192,14 @@ impl RaftNetworkV2<TypeConfig> for Connection {
             files: snapshot.snapshot.list().map_err(|e| StreamingError::from(RPCError::Network(NetworkError::new(&e))))?,
         };
         let messages = snapshot.snapshot.messages(header);
+        let sending = Sending::new(self.peers.metrics(), self.target);
         let call = async move |mut client: Client| client.install_snapshot(messages).await;
         let sent = self.call(RPCTypes::InstallSnapshot, option.soft_ttl(), call);
         let response = tokio::select! {
             closed = cancel => return Err(closed.into()),
             response = sent => response?,
         };
+        sending.done();
         Ok(SnapshotResponse::new(wire::vote(response.vote).map_err(garbled)?))
     }
 

@@ -18,7 +18,7 @@ use super::{
     types::Member,
     wire::pb,
 };
-use crate::{apply::member, disk};
+use crate::{apply::member, disk, metrics::Metrics};
 
 /// Longest wait for a peer's answer. One that starts at the same time listens, but answers only when it has started.
 const ANSWER: Duration = Duration::from_secs(2);
@@ -36,7 +36,7 @@ pub(crate) struct Known {
 /// # Errors
 /// One does.
 pub(crate) async fn check(identity: &Identity, initial: &BTreeMap<u64, Member>, tls: PeerTls) -> Result<(), Known> {
-    let peers = Peers::new(identity.clone(), tls);
+    let peers = Peers::new(identity.clone(), tls, Metrics::new());
     let others = initial.iter().filter(|(id, _)| **id != identity.member_id);
     let asked = others.map(async |(id, other)| match timeout(ANSWER, ask(&peers, *id, other, identity.member_id)).await {
         Ok(Ok(answer)) => answer.seen.then(|| other.name.clone()),

@@ -16,15 +16,19 @@ use tonic::{
 };
 
 use super::{
+    counted::Counted,
     membership::Identity,
     types::Member,
     wire::pb::{directory_client::DirectoryClient, peer_client::PeerClient},
 };
+use crate::metrics::Metrics;
 
 /// Metadata that names the sender's cluster.
 pub(crate) const CLUSTER: &str = "cluster-id";
 /// Metadata that names the member that is meant.
 pub(crate) const TO: &str = "to-member";
+/// Metadata that names the member that sends.
+pub(crate) const FROM: &str = "from-member";
 
 /// A peer that does not accept a connection by then, or does not answer on it, counts as unreachable.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -73,23 +77,33 @@ pub(crate) struct PeerTls {
     pub(crate) ca_file: Option<PathBuf>,
 }
 
-pub(crate) type Client = PeerClient<InterceptedService<Channel, Stamp>>;
+pub(crate) type Client = PeerClient<InterceptedService<Counted, Stamp>>;
 
 /// Connections by member and lane; clones share them.
 #[derive(Clone)]
 pub(crate) struct Peers {
     identity: Identity,
     tls: PeerTls,
-    open: Arc<Mutex<HashMap<(u64, Lane), Channel>>>,
+    open: Arc<Mutex<HashMap<(u64, Lane), Counted>>>,
     /// Where members are reached by now; whoever asks may know an older address.
     addresses: Arc<Mutex<HashMap<u64, Vec<String>>>>,
     /// Peers that could not be reached last time; so that a lost peer is logged once, not at each attempt.
     lost: Arc<Mutex<HashSet<u64>>>,
+    metrics: Metrics,
 }
 
 impl Peers {
-    pub(crate) fn new(identity: Identity, tls: PeerTls) -> Self {
-        Self { identity, tls, open: Arc::default(), addresses: Arc::default(), lost: Arc::default() }
+    pub(crate) fn new(identity: Identity, tls: PeerTls, metrics: Metrics) -> Self {
+        Self { identity, tls, open: Arc::default(), addresses: Arc::default(), lost: Arc::default(), metrics }
+    }
+
+    /// It is a member, as far as this one knows.
+    pub(crate) fn knows(&self, id: u64) -> bool {
+        self.addresses.lock().contains_key(&id)
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.metrics
     }
 
     /// A client on an open connection. An error means that nothing was sent.
@@ -101,12 +115,12 @@ impl Peers {
                 tracing::debug!(peer = format!("{id:x}"), ?lane, "connect");
                 let channel = self.connect(id, member).await;
                 self.note(id, member, channel.as_ref().err());
-                let channel = channel?;
+                let channel = Counted::new(channel?, &self.metrics, id);
                 self.open.lock().insert((id, lane), channel.clone());
                 channel
             }
         };
-        let stamp = Stamp::new(self.identity.cluster_id, id);
+        let stamp = Stamp::new(&self.identity, id);
         let client = PeerClient::with_interceptor(channel, stamp);
         Ok(client.max_decoding_message_size(MAX_MESSAGE).max_encoding_message_size(MAX_MESSAGE))
     }
@@ -129,8 +143,11 @@ impl Peers {
 
     fn note(&self, id: u64, member: &Member, error: Option<&Error>) {
         let (name, peer) = (&member.name, format!("{id:x}"));
+        let ends = vec![("Local", format!("{:x}", self.identity.member_id)), ("Remote", peer.clone())];
+        self.metrics.active_peers.get_or_create(&ends).set(i64::from(error.is_none()));
         match error {
             Some(error) if self.lost.lock().insert(id) => {
+                self.metrics.disconnected_peers.get_or_create(&ends).inc();
                 tracing::warn!(peer, name, error = error as &dyn std::error::Error, "a peer cannot be reached");
             }
             None if self.lost.lock().remove(&id) => tracing::info!(peer, name, "a peer is reached again"),
@@ -190,16 +207,17 @@ fn client_tls(files: &PeerTls) -> Result<ClientTlsConfig, Error> {
     Ok(config)
 }
 
-/// Writes on each call which cluster it comes from and which member it means.
+/// Writes on each call which cluster and member it comes from and which member it means.
 #[derive(Clone)]
 pub(crate) struct Stamp {
     cluster: MetadataValue<Ascii>,
     to: MetadataValue<Ascii>,
+    from: MetadataValue<Ascii>,
 }
 
 impl Stamp {
-    fn new(cluster: u64, to: u64) -> Self {
-        Self { cluster: cluster.into(), to: to.into() }
+    fn new(sender: &Identity, to: u64) -> Self {
+        Self { cluster: sender.cluster_id.into(), to: to.into(), from: sender.member_id.into() }
     }
 }
 
@@ -207,8 +225,14 @@ impl Interceptor for Stamp {
     fn call(&mut self, mut request: tonic::Request<()>) -> Result<tonic::Request<()>, tonic::Status> {
         request.metadata_mut().insert(CLUSTER, self.cluster.clone());
         request.metadata_mut().insert(TO, self.to.clone());
+        request.metadata_mut().insert(FROM, self.from.clone());
         Ok(request)
     }
+}
+
+/// Who sends a call, as it says itself; 0 when it does not.
+pub(crate) fn sender(headers: &http::HeaderMap) -> u64 {
+    headers.get(FROM).and_then(|id| id.to_str().ok()).and_then(|id| id.parse().ok()).unwrap_or_default()
 }
 
 /// Refuses calls of another cluster, or meant for another member (a peer whose address was given to someone else).
@@ -235,7 +259,7 @@ mod tests {
     async fn a_peer_that_accepts_a_connection_and_stays_silent_is_not_waited_for() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("https://{}", listener.local_addr().unwrap());
-        let peers = Peers::new(Identity { cluster_id: 1, member_id: 2 }, PeerTls::default());
+        let peers = Peers::new(Identity { cluster_id: 1, member_id: 2 }, PeerTls::default(), Metrics::new());
         let silent = Member { name: "silent".into(), peer_urls: vec![url], learner: false };
         let connected = peers.client(3, &silent, Lane::Log);
         let connected = tokio::time::timeout(3 * CONNECT_TIMEOUT, connected).await.expect("it gives up");
@@ -246,7 +270,7 @@ mod tests {
     async fn only_where_nobody_listens_a_connection_is_refused() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let peers = Peers::new(Identity { cluster_id: 1, member_id: 2 }, PeerTls::default());
+        let peers = Peers::new(Identity { cluster_id: 1, member_id: 2 }, PeerTls::default(), Metrics::new());
         let member = Member { name: "gone".into(), peer_urls: vec![url], learner: false };
         assert!(!peers.refuses(3, &member).await);
         drop(listener);

@@ -10,13 +10,15 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::{
     contact::Contact,
+    counted,
     joining::Directory,
     leases,
     member::RaftNode,
     membership::Identity,
-    peers::Check,
+    peers::{Check, sender},
     reconfigure::Denied,
     snapshot::{Files, Incoming, Snapshots},
+    transfers::Receiving,
     types::{Bundle, LeaderId, Proposal, Raft, TypeConfig},
     wire::{
         self,
@@ -39,11 +41,12 @@ pub(crate) struct PeerService {
 impl PeerService {
     /// Routes that refuse calls not meant for `identity`.
     pub(crate) fn router(self, identity: Identity) -> axum::Router {
-        let directory = DirectoryServer::new(Directory(self.node.clone()));
+        let (directory, peers) = (DirectoryServer::new(Directory(self.node.clone())), self.node.peers().clone());
         let service = peer_server::PeerServer::new(self);
         let service = service.max_decoding_message_size(MAX_MESSAGE).max_encoding_message_size(MAX_MESSAGE);
         let service = tonic::service::interceptor::InterceptedService::new(service, Check(identity));
-        tonic::service::Routes::new(service).add_service(directory).prepare().into_axum_router()
+        let counting = axum::middleware::from_fn_with_state(peers, counted::count);
+        tonic::service::Routes::new(service).add_service(directory).prepare().into_axum_router().layer(counting)
     }
 }
 
@@ -94,7 +97,9 @@ impl peer_server::Peer for PeerService {
     }
 
     async fn install_snapshot(&self, request: Request<Streaming<pb::SnapshotMessage>>) -> Result<Response<pb::SnapshotResponse>, Status> {
+        let receiving = Receiving::new(self.node.metrics(), sender(request.metadata().as_ref()));
         let Incoming { vote, meta, files } = self.snapshots.receive(request.into_inner()).await?;
+        receiving.done();
         let snapshot: SnapshotOf<TypeConfig, Files> = openraft::Snapshot { meta, snapshot: files };
         let response = self.raft.install_full_snapshot(vote, snapshot).await.map_err(fatal)?;
         Ok(Response::new(pb::SnapshotResponse { vote: Some(response.vote.into()) }))
@@ -138,6 +143,14 @@ impl peer_server::Peer for PeerService {
             Err(Denied::Refused(refusal)) => pb::ReconfigureResponse { refusal: Some(refusal as i32), index: None },
         };
         Ok(Response::new(response))
+    }
+
+    async fn hash_kv(&self, request: Request<pb::HashKvRequest>) -> Result<Response<pb::HashKvResponse>, Status> {
+        Ok(Response::new(self.node.hash_here(request.into_inner().revision).await.into()))
+    }
+
+    async fn probe(&self, _: Request<pb::ProbeRequest>) -> Result<Response<pb::ProbeResponse>, Status> {
+        Ok(Response::new(pb::ProbeResponse {}))
     }
 
     async fn read_index(&self, _: Request<pb::ReadIndexRequest>) -> Result<Response<pb::ReadIndexResponse>, Status> {

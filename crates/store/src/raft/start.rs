@@ -22,6 +22,7 @@ use super::{
     membership::{self, Identity},
     network::Network,
     peers::{PeerTls, Peers},
+    probe,
     proposals::Proposals,
     proposer::{Proposer, Sender},
     reconfigure::{self, Limits},
@@ -54,6 +55,8 @@ pub(crate) struct Options {
     pub(crate) first_proposal: u64,
     pub(crate) clock: Clock,
     pub(crate) metrics: Metrics,
+    /// Applying a batch of commands should not take longer.
+    pub(crate) slow_apply: Duration,
 }
 
 /// Why a member does not start.
@@ -97,10 +100,11 @@ impl RaftNode {
             hardened: log.hardened(),
             removed: removed.clone(),
             metrics: options.metrics.clone(),
+            slow: options.slow_apply,
         });
         let machine = machine.map_err(|e| Error::Log(directory.clone(), e))?;
         let applied = machine.applied();
-        let peers = Peers::new(identity.clone(), options.tls.clone());
+        let peers = Peers::new(identity.clone(), options.tls.clone(), options.metrics.clone());
         let network = Network { peers: peers.clone(), id: identity.member_id };
         let config = Arc::new(config(&options)?);
         let raft = Raft::new(identity.member_id, config, network, log.clone(), machine).await;
@@ -130,6 +134,7 @@ impl RaftNode {
             peers: peers.clone(),
             applied: applied.clone(),
             patience,
+            metrics: options.metrics.clone(),
         });
         let next_proposal = AtomicU64::new(options.first_proposal);
         let metrics = options.metrics.clone();
@@ -149,6 +154,7 @@ impl RaftNode {
             applied,
             removed,
             reconfiguring: tokio::sync::Mutex::default(),
+            hashing: tokio::sync::Mutex::default(),
             limits: options.limits,
             next_proposal,
             patience,
@@ -160,6 +166,7 @@ impl RaftNode {
         tokio::spawn(reconfigure::tend(node.clone()));
         tokio::spawn(removed::ask_the_others(node.clone()));
         tokio::spawn(lost_leader::replace(node.clone(), options.election_timeout));
+        tokio::spawn(probe::run(node.clone()));
         node
     }
 }

@@ -1,6 +1,10 @@
 //! Applies committed entries to the member's state, once they are on its own disk.
 
-use std::{io, sync::Arc, time::Instant};
+use std::{
+    io,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use futures::{Stream, StreamExt};
 use openraft::{
@@ -9,6 +13,7 @@ use openraft::{
     type_config::alias::SnapshotOf,
 };
 use parking_lot::Mutex;
+use prometheus_client::metrics::gauge::Gauge;
 use prost::Message;
 use tokio::sync::watch;
 
@@ -31,6 +36,8 @@ use crate::{
 
 /// Entries applied in one batch at most; each may hold a few hundred proposals.
 const BATCH: usize = 32;
+/// Requests of a slow batch named in the log.
+const NAMED: usize = 8;
 
 /// Where a state stands in the log.
 #[derive(Clone, Default)]
@@ -61,6 +68,8 @@ pub(crate) struct StateMachine {
     applied: watch::Sender<u64>,
     removed: Removed,
     metrics: Metrics,
+    /// Applying a batch should not take longer.
+    slow: Duration,
     position: Position,
 }
 
@@ -73,6 +82,7 @@ pub(crate) struct Parts {
     pub(crate) hardened: watch::Receiver<Hardened>,
     pub(crate) removed: Removed,
     pub(crate) metrics: Metrics,
+    pub(crate) slow: Duration,
 }
 
 impl StateMachine {
@@ -80,9 +90,9 @@ impl StateMachine {
     pub(crate) fn open(parts: Parts) -> io::Result<Self> {
         let position = Position::read(&*parts.home.current())?;
         let applied = watch::Sender::new(next(position.applied));
-        let Parts { state, home, snapshots, proposals, hardened, removed, metrics } = parts;
+        let Parts { state, home, snapshots, proposals, hardened, removed, metrics, slow } = parts;
         removed.look(&*home.current()).map_err(io_error)?;
-        Ok(Self { state, home, snapshots, latest: Arc::default(), proposals, hardened, applied, removed, metrics, position })
+        Ok(Self { state, home, snapshots, latest: Arc::default(), proposals, hardened, applied, removed, metrics, slow, position })
     }
 
     /// Follows the first index that is not applied yet.
@@ -108,7 +118,8 @@ impl StateMachine {
                 EntryPayload::Normal(bundle) => {
                     for proposal in bundle.0.iter() {
                         let command = Command::from_bytes(proposal.command.clone());
-                        commands.push(command.map_err(|e| io::Error::other(format!("log entry {}: {e}", entry.log_id)))?);
+                        let command = command.map_err(|e| io::Error::other(format!("log entry {}: {e}", entry.log_id)))?;
+                        commands.push(command.in_term(entry.log_id.leader_id.term));
                     }
                 }
                 EntryPayload::Membership(membership) => {
@@ -125,13 +136,23 @@ impl StateMachine {
         notes.put(Column::Meta, meta::APPLIED, applied.map(pb::LogId::from).unwrap_or_default().encode_to_vec());
         let start = Instant::now();
         let outcomes = self.state.apply(&commands, notes).map_err(io_error)?;
-        self.metrics.committed(start.elapsed());
+        self.note(&commands, &outcomes, start.elapsed());
         self.position.applied = applied;
         if let Some(membership) = changed {
             self.position.membership = membership;
             self.removed.look(&*self.home.current()).map_err(io_error)?;
         }
         Ok(outcomes)
+    }
+
+    fn note(&self, commands: &[Command], outcomes: &[Outcome], took: Duration) {
+        self.metrics.backend_commit.observe(took.as_secs_f64());
+        self.metrics.applied(commands, outcomes, took);
+        if took > self.slow {
+            self.metrics.slow_applies.inc();
+            let names: Vec<_> = commands.iter().map(Command::name).take(NAMED).collect();
+            tracing::warn!(?took, expected_duration = ?self.slow, requests = commands.len(), ?names, "apply request took too long");
+        }
     }
 
     /// Tells whoever waits here for an entry that was applied; takes the outcomes of its proposals.
@@ -178,10 +199,11 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
     }
 
     async fn get_snapshot_builder(&mut self) -> Builder {
-        Builder { home: self.home.clone(), snapshots: self.snapshots.clone(), latest: self.latest.clone() }
+        Builder { home: self.home.clone(), snapshots: self.snapshots.clone(), latest: self.latest.clone(), metrics: self.metrics.clone() }
     }
 
     async fn install_snapshot(&mut self, meta: &SnapshotMeta, snapshot: Files) -> io::Result<()> {
+        let _applying = Applying::new(&self.metrics.snapshot_applying);
         let (home, files) = (self.home.clone(), snapshot.clone());
         let replaced = tokio::task::spawn_blocking(move || home.replace(files.path())).await;
         replaced.map_err(io::Error::other)?.map_err(io_error)?;
@@ -208,18 +230,35 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
     }
 }
 
+/// Shows for as long as it lives that a snapshot is being applied.
+struct Applying(Gauge);
+
+impl Applying {
+    fn new(gauge: &Gauge) -> Self {
+        gauge.set(1);
+        Self(gauge.clone())
+    }
+}
+
+impl Drop for Applying {
+    fn drop(&mut self) {
+        self.0.set(0);
+    }
+}
+
 /// Takes a snapshot beside the running state machine.
 pub(crate) struct Builder {
     home: Arc<Home>,
     snapshots: Snapshots,
     latest: Arc<Mutex<Option<(SnapshotMeta, Files)>>>,
+    metrics: Metrics,
 }
 
 impl RaftSnapshotBuilder<TypeConfig> for Builder {
     type SnapshotData = Files;
 
     async fn build_snapshot(&mut self) -> io::Result<SnapshotOf<TypeConfig, Files>> {
-        let (home, files) = (self.home.clone(), self.snapshots.place());
+        let (home, files, start) = (self.home.clone(), self.snapshots.place(), Instant::now());
         let build = move || -> io::Result<_> {
             home.checkpoint(files.path()).map_err(io_error)?;
             // Entries go on being applied meanwhile: only the copy knows where it stands.
@@ -229,6 +268,7 @@ impl RaftSnapshotBuilder<TypeConfig> for Builder {
         let (position, files) = tokio::task::spawn_blocking(build).await.map_err(io::Error::other)??;
         let meta = SnapshotMeta { last_log_id: position.applied, last_membership: position.membership };
         *self.latest.lock() = Some((meta.clone(), files.clone()));
+        self.metrics.snapshot_fsync.observe(start.elapsed().as_secs_f64());
         tracing::info!(position = ?meta.last_log_id, "took a snapshot");
         Ok(openraft::Snapshot { meta, snapshot: files })
     }

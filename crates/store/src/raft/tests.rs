@@ -46,6 +46,7 @@ fn machine(directory: &TempDir, shared: Arc<Shared>) -> StateMachine {
         hardened,
         removed: Removed::new(1),
         metrics: Metrics::new(),
+        slow: Duration::MAX,
     })
     .unwrap()
 }
@@ -185,6 +186,7 @@ async fn a_directory_of_nobody_is_claimed_only_by_a_listed_member() {
         first_proposal: 1,
         clock: Arc::new(Default::default),
         metrics: Metrics::new(),
+        slow_apply: Duration::MAX,
     };
     let refused = RaftNode::start(options).await.err().unwrap();
     assert!(refused.to_string().contains("couldn't find local name"), "{refused}");

@@ -1,16 +1,18 @@
 //! The KV service.
 
-use super::{Context, blocking, check, convert, disk_status, status};
+use super::{Context, blocking, check, convert, disk_status, range_stream, slow::Trace, status};
 use crate::{
     apply::txn::read_only,
-    command::{self, Command, Compact, Outcome, Response as Answer},
+    command::{self, Command, Compact, Outcome, Range, Response as Answer},
     mvcc::{self, range},
     refusal::Refusal,
+    upkeep::quota,
 };
 use etcd::etcdserverpb::{
     CompactionRequest, CompactionResponse, DeleteRangeRequest, DeleteRangeResponse, PutRequest, PutResponse, RangeRequest, RangeResponse,
-    TxnRequest, TxnResponse, kv_server::Kv,
+    RangeStreamResponse, TxnRequest, TxnResponse, kv_server::Kv,
 };
+use futures::stream::BoxStream;
 use prost::Message;
 use std::time::Duration;
 use tonic::{Request, Response, Status};
@@ -28,20 +30,30 @@ impl Kv for Context {
             return Err(Refusal::NotSupportedForLearner.into());
         }
         check::range(&range)?;
-        self.barrier(serializable).await?;
-        let single = range.range_end.is_empty();
-        let state = self.node.state().clone();
-        let read = move || state.read(|read, revisions| (range::range(read, revisions, &range), revisions.current));
-        let read = if single { read() } else { blocking(read).await? };
-        let (found, revision) = read.map_err(disk_status)?;
-        let found = found.map_err(status)?;
+        let mut trace = Trace::begin();
+        let found = self.read_range(range.clone(), serializable, &mut trace).await;
+        self.note_range(&range, &trace, found.as_ref().ok().map(|(found, _)| found));
+        let (found, revision) = found?;
         Ok(Response::new(convert::range_response(found, self.header(revision))))
+    }
+
+    type RangeStreamStream = BoxStream<'static, Result<RangeStreamResponse, Status>>;
+
+    async fn range_stream(&self, request: Request<RangeRequest>) -> Result<Response<Self::RangeStreamStream>, Status> {
+        let request = request.into_inner();
+        let serializable = request.serializable;
+        let range = convert::range(request);
+        check::range(&range)?;
+        range_stream::check(&range)?;
+        self.barrier(serializable).await?;
+        Ok(Response::new(range_stream::stream(self.clone(), range)))
     }
 
     async fn put(&self, request: Request<PutRequest>) -> Result<Response<PutResponse>, Status> {
         let request = request.into_inner();
         self.size(&request)?;
         let put = convert::put(request);
+        self.admit(quota::of_put(&put)).await?;
         check::put(&put)?;
         match self.propose(Command::Put(put)).await? {
             (revision, Answer::Put(put)) => Ok(Response::new(convert::put_response(put, self.header(revision)))),
@@ -65,6 +77,7 @@ impl Kv for Context {
         self.size(&request)?;
         let serializable = serializable(&request);
         let txn = convert::txn(request);
+        self.admit(quota::of_txn(&txn)).await?;
         check::txn(&txn, &self.limits)?;
         let (revision, txn) = if writes(&txn) {
             match self.propose(Command::Txn(txn)).await? {
@@ -89,11 +102,8 @@ impl Kv for Context {
 }
 
 impl Context {
-    /// Linearizable reads wait for what was acknowledged before them; corrupt data is not read at all.
+    /// Linearizable reads wait for what was acknowledged before them. As in etcd, an alarm stands in no read's way.
     pub(super) async fn barrier(&self, serializable: bool) -> Result<(), Refusal> {
-        if self.node.state().corrupt() {
-            return Err(Refusal::Corrupt);
-        }
         if serializable { Ok(()) } else { self.node.read_barrier().await }
     }
 
@@ -108,11 +118,27 @@ impl Context {
         if request.encoded_len() > self.limits.request_bytes { Err(Refusal::RequestTooLarge) } else { Ok(()) }
     }
 
-    async fn read_txn(&self, txn: command::Txn, serializable: bool) -> Result<(i64, command::TxnResponse), Status> {
+    async fn read_range(&self, range: Range, serializable: bool, trace: &mut Trace) -> Result<(command::RangeResponse, i64), Status> {
         self.barrier(serializable).await?;
+        trace.step("agreement among raft nodes before linearized reading");
+        let single = range.range_end.is_empty();
         let state = self.node.state().clone();
+        let read = move || state.read(|read, revisions| (range::range(read, revisions, &range), revisions.current));
+        let read = if single { read() } else { blocking(read).await? };
+        trace.step("range keys");
+        let (found, revision) = read.map_err(disk_status)?;
+        Ok((found.map_err(status)?, revision))
+    }
+
+    async fn read_txn(&self, txn: command::Txn, serializable: bool) -> Result<(i64, command::TxnResponse), Status> {
+        let mut trace = Trace::begin();
+        self.barrier(serializable).await?;
+        trace.step("agreement among raft nodes before linearized reading");
+        let (state, operations) = (self.node.state().clone(), txn.success.len().max(txn.failure.len()));
         let read = move || state.read(|read, revisions| (read_only(read, revisions, &txn), revisions.current));
         let (found, revision): (mvcc::Result<_>, _) = blocking(read).await?.map_err(disk_status)?;
+        trace.step("read keys");
+        self.note_read_txn(operations, &trace);
         Ok((revision, found.map_err(status)?))
     }
 }

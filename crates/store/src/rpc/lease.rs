@@ -7,6 +7,7 @@ use crate::{
     mvcc::Revisions,
     node::LeaseTime,
     refusal::Refusal,
+    upkeep::quota,
 };
 use etcd::etcdserverpb::{
     LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest, LeaseKeepAliveResponse, LeaseLeasesRequest, LeaseLeasesResponse,
@@ -24,6 +25,7 @@ const KEEP_ALIVES: usize = 32;
 impl Lease for Context {
     async fn lease_grant(&self, request: Request<LeaseGrantRequest>) -> Result<Response<LeaseGrantResponse>, Status> {
         let LeaseGrantRequest { ttl, id } = request.into_inner();
+        self.admit(quota::LEASE).await?;
         // Chosen here, not when applied: that must not roll dice.
         let id = if id == 0 { rand::rng().random_range(1..i64::MAX) } else { id };
         let grant = LeaseGrant { id, ttl: ttl.max(self.limits.min_lease_ttl) };
@@ -37,7 +39,7 @@ impl Lease for Context {
     }
 
     async fn lease_revoke(&self, request: Request<LeaseRevokeRequest>) -> Result<Response<LeaseRevokeResponse>, Status> {
-        let revoke = LeaseRevoke { id: request.into_inner().id };
+        let revoke = LeaseRevoke { id: request.into_inner().id, expired_in: 0 };
         let (revision, _) = self.propose(Command::LeaseRevoke(revoke)).await?;
         Ok(Response::new(LeaseRevokeResponse { header: self.header(revision) }))
     }

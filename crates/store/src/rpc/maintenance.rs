@@ -1,6 +1,6 @@
 //! The Maintenance service: what the operator asks one member.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc, time::Instant};
 
 use etcd::etcdserverpb::{
     AlarmMember, AlarmRequest, AlarmResponse, DefragmentRequest, DefragmentResponse, DowngradeInfo, DowngradeRequest, DowngradeResponse,
@@ -8,6 +8,7 @@ use etcd::etcdserverpb::{
     StatusRequest, StatusResponse, alarm_request::AlarmAction, downgrade_request::DowngradeAction, maintenance_server,
 };
 use futures::stream::BoxStream;
+use prometheus_client::metrics::histogram::Histogram;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::{Request, Response, Status};
 
@@ -74,10 +75,16 @@ impl Maintenance {
     }
 
     /// Hashes what is there while it goes on changing.
-    async fn hashed(&self, hash: impl FnOnce(&dyn Read, PathBuf) -> Result<Hash, backup::Error> + Send + 'static) -> Result<Hash, Status> {
+    async fn hashed(
+        &self,
+        took: &Histogram,
+        hash: impl FnOnce(&dyn Read, PathBuf) -> Result<Hash, backup::Error> + Send + 'static,
+    ) -> Result<Hash, Status> {
         let _place = self.walk().await?;
-        let raft = self.raft.clone();
-        blocking(move || hash(&*raft.state().database().snapshot(), raft.scratch())).await?.map_err(backup_status)
+        let (raft, start) = (self.raft.clone(), Instant::now());
+        let hashed = blocking(move || hash(&*raft.state().database().snapshot(), raft.scratch())).await?.map_err(backup_status);
+        took.observe(start.elapsed().as_secs_f64());
+        hashed
     }
 
     fn downgrade_info(&self) -> Result<DowngradeInfo, Status> {
@@ -162,10 +169,16 @@ impl maintenance_server::Maintenance for Maintenance {
     async fn defragment(&self, _: Request<DefragmentRequest>) -> Result<Response<DefragmentResponse>, Status> {
         let _place = self.rewrites.acquire().await.map_err(|_| Status::from(Refusal::Stopped))?;
         let raft = self.raft.clone();
+        let metrics = self.context.metrics.clone();
         let sizes = blocking(move || {
+            let start = Instant::now();
+            metrics.defrag_inflight.set(1);
             let database = raft.state().database();
             let before = database.size()?;
-            database.rewrite()?;
+            let rewritten = database.rewrite();
+            metrics.defrag_inflight.set(0);
+            metrics.defrag.observe(start.elapsed().as_secs_f64());
+            rewritten?;
             Ok((before, database.size()?))
         });
         let (before, after) = sizes.await?.map_err(disk_status)?;
@@ -178,13 +191,14 @@ impl maintenance_server::Maintenance for Maintenance {
             let standing = planted::standing(read).map_err(backup::Error::Standing)?;
             hash::hash_all(read, &standing, scratch)
         };
-        let hashed = self.hashed(hash).await?;
+        let hashed = self.hashed(&self.context.metrics.hash, hash).await?;
         Ok(Response::new(HashResponse { header: self.context.header(hashed.revision), hash: hashed.hash }))
     }
 
     async fn hash_kv(&self, request: Request<HashKvRequest>) -> Result<Response<HashKvResponse>, Status> {
         let revision = request.into_inner().revision;
-        let hashed = self.hashed(move |read, scratch| hash::hash_kv(read, revision, scratch)).await?;
+        let took = &self.context.metrics.hash_rev;
+        let hashed = self.hashed(took, move |read, scratch| hash::hash_kv(read, revision, scratch)).await?;
         Ok(Response::new(HashKvResponse {
             header: self.context.header(self.raft.state().revision()),
             hash: hashed.hash,

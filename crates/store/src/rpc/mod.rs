@@ -11,9 +11,11 @@ mod learner;
 pub mod lease;
 mod lock;
 mod maintenance;
+mod methods;
 mod queue;
-mod quota;
+mod range_stream;
 mod router;
+mod slow;
 mod snapshot;
 pub mod watch;
 
@@ -25,9 +27,11 @@ pub(crate) use router::{background, router};
 
 use crate::{
     disk,
+    metrics::Metrics,
     mvcc::Failure,
     node::{Identity, Node},
     refusal::Refusal,
+    upkeep::quota::{self, Space},
 };
 use etcd::etcdserverpb::ResponseHeader;
 use std::{sync::Arc, time::Duration};
@@ -44,11 +48,14 @@ pub struct Limits {
     pub min_lease_ttl: i64,
     /// How often an idle watcher is told how far it is (`--watch-progress-notify-interval`).
     pub progress_interval: Duration,
+    /// A read that takes longer is logged (`--warning-apply-duration`).
+    pub slow_apply: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { txn_ops: 128, request_bytes: 3 << 19, min_lease_ttl: 2, progress_interval: Duration::from_secs(600) }
+        let (progress_interval, slow_apply) = (Duration::from_secs(600), Duration::from_millis(100));
+        Limits { txn_ops: 128, request_bytes: 3 << 19, min_lease_ttl: 2, progress_interval, slow_apply }
     }
 }
 
@@ -59,9 +66,28 @@ pub struct Context {
     pub node: Arc<dyn Node>,
     /// What requests may ask for.
     pub limits: Limits,
+    /// The room there is under the quota.
+    pub space: Space,
+    /// What is counted.
+    pub metrics: Metrics,
 }
 
 impl Context {
+    /// Without a quota, and counting for nobody.
+    pub fn new(node: Arc<dyn Node>, limits: Limits) -> Self {
+        Context { node, limits, space: Space::default(), metrics: Metrics::new() }
+    }
+
+    /// Refuses what takes so many bytes where they do not fit, and raises the alarm.
+    async fn admit(&self, bytes: u64) -> Result<(), Status> {
+        let database = self.node.state().database();
+        if self.space.admits(&*database, bytes).map_err(disk_status)? {
+            return Ok(());
+        }
+        quota::raise(&*self.node).await.map_err(disk_status)?;
+        Err(Refusal::NoSpace.into())
+    }
+
     /// The header of an answer at `revision`.
     pub fn header(&self, revision: i64) -> Option<ResponseHeader> {
         let Identity { cluster, member } = self.node.identity();

@@ -11,14 +11,14 @@ use etcd::{v3electionpb::election_server::ElectionServer, v3lockpb::lock_server:
 use tokio::{task::JoinSet, time::sleep};
 use tonic::service::{Routes, interceptor::InterceptedService};
 
-use super::{Calls, Context, Limits, cluster::Cluster, count, layers, learner, lease::min_ttl, maintenance::Maintenance, quota};
+use super::{Calls, Context, Limits, cluster::Cluster, count, layers, learner, lease::min_ttl, maintenance::Maintenance};
 use crate::{
     command::{Command, MemberAttributes},
-    compactor,
     config::Config,
     lease::expiry,
     node::Node,
     raft::RaftNode,
+    upkeep::{auto_compaction, compactor, corruption, quota, quota::Space},
     url::Url,
 };
 
@@ -30,15 +30,17 @@ const LOOK: Duration = Duration::from_millis(100);
 const PUBLISH_AGAIN: Duration = Duration::from_secs(1);
 
 /// The services, on one router.
-pub(crate) fn router(raft: &RaftNode, config: &Config, calls: Calls) -> axum::Router {
+pub(crate) fn router(raft: &RaftNode, config: &Config, calls: Arc<Calls>) -> axum::Router {
     let node: Arc<dyn Node> = Arc::new(raft.clone());
     let limits = Limits {
         txn_ops: config.max_txn_ops,
         request_bytes: config.max_request_bytes,
         min_lease_ttl: min_ttl(Duration::from_millis(config.election_timeout)),
         progress_interval: config.watch_progress_notify_interval,
+        slow_apply: config.upkeep.warning_apply_duration,
     };
-    let context = Context { node: node.clone(), limits };
+    let (space, metrics) = (Space::new(config.quota()), raft.metrics().clone());
+    let context = Context { node: node.clone(), limits, space, metrics };
     let cluster = Cluster { context: context.clone(), raft: raft.clone() };
     let maintenance = Maintenance::new(context.clone(), raft.clone(), config.quota());
     let largest = config.max_request_bytes + OVERHEAD;
@@ -67,9 +69,20 @@ pub(crate) fn router(raft: &RaftNode, config: &Config, calls: Calls) -> axum::Ro
 /// what this member is called.
 pub(crate) fn background(raft: &RaftNode, config: &Config, client_urls: Vec<Url>, stop: &Shutdown) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
-    tasks.spawn(expiry::run(Arc::new(raft.clone()), stop.clone()));
-    tasks.spawn(compact(raft.clone(), stop.clone()));
-    tasks.spawn(quota::run(raft.clone(), config.quota(), stop.clone()));
+    let (node, upkeep): (Arc<dyn Node>, _) = (Arc::new(raft.clone()), &config.upkeep);
+    tasks.spawn(expiry::run(node.clone(), upkeep.enabled("LeaseCheckpoint"), raft.metrics().clone(), stop.clone()));
+    tasks.spawn(compact(raft.clone(), upkeep.pace(), stop.clone()));
+    tasks.spawn(quota::run(node.clone(), config.quota(), upkeep.quota_auto_disarm, stop.clone()));
+    if let Some(policy) = upkeep.compaction() {
+        let leads = raft.clone();
+        tasks.spawn(auto_compaction::run(node, policy, move || leads.progress().leads, stop.clone()));
+    }
+    if !upkeep.corrupt_check_time.is_zero() {
+        tasks.spawn(corruption::run_periodic(raft.clone(), upkeep.corrupt_check_time, stop.clone()));
+    }
+    if upkeep.enabled("CompactHashCheck") {
+        tasks.spawn(corruption::run_at_compactions(raft.clone(), upkeep.compact_hash_check_time, stop.clone()));
+    }
     let attributes = MemberAttributes {
         member: raft.identity().member_id,
         name: config.name.clone(),
@@ -79,8 +92,8 @@ pub(crate) fn background(raft: &RaftNode, config: &Config, client_urls: Vec<Url>
     tasks
 }
 
-async fn compact(raft: RaftNode, stop: Shutdown) {
-    if let Err(error) = compactor::run(raft.state().clone(), stop).await {
+async fn compact(raft: RaftNode, pace: compactor::Pace, stop: Shutdown) {
+    if let Err(error) = compactor::run(raft.state().clone(), pace, raft.metrics().clone(), stop).await {
         // A disk that failed here fails the next write too, and that stops the member.
         tracing::error!(error = &error as &dyn std::error::Error, "remove compacted versions");
     }

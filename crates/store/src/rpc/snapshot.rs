@@ -35,7 +35,10 @@ pub(super) fn stream(raft: RaftNode, place: OwnedSemaphorePermit) -> BoxStream<'
     tokio::task::spawn_blocking(move || {
         let _place = place;
         let mut client = Client { messages, runtime: Handle::current(), digest: Sha256::new(), buffer: BytesMut::new(), left: 0 };
-        match send(&raft, &mut client) {
+        let start = std::time::Instant::now();
+        let sent = send(&raft, &mut client);
+        raft.metrics().snapshot_sent.observe(start.elapsed().as_secs_f64());
+        match sent {
             Ok(size) => tracing::info!(bytes = size, "sent a snapshot to a client"),
             Err(Error::Closed) => tracing::info!("a client gave up a snapshot"),
             Err(error) => {

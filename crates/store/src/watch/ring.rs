@@ -3,6 +3,10 @@
 use crate::mvcc::Event;
 use std::{collections::VecDeque, sync::Arc};
 
+/// The newest revision may be so many times larger than the limit. Each watcher it is of interest to would have all of it
+/// in memory for itself, were it left to history.
+const OVERSIZE: usize = 4;
+
 /// All changes of one revision.
 #[derive(Debug, PartialEq)]
 pub struct Revision {
@@ -29,13 +33,13 @@ impl Ring {
         Ring { revisions: VecDeque::new(), sizes: VecDeque::new(), bytes: 0, limit, complete_after: revision }
     }
 
-    /// Adds the next revision and forgets the oldest ones beyond the limit; even itself, if it is larger.
+    /// Adds the next revision and forgets the oldest ones beyond the limit; even itself, if it is very large.
     pub fn push(&mut self, revision: Arc<Revision>) {
         let size = revision.events.iter().map(Event::size).sum::<usize>();
         self.revisions.push_back(revision);
         self.sizes.push_back(size);
         self.bytes += size;
-        while self.bytes > self.limit {
+        while self.bytes > self.limit && (self.revisions.len() > 1 || self.bytes > self.limit.saturating_mul(OVERSIZE)) {
             let (dropped, size) = (self.revisions.pop_front(), self.sizes.pop_front());
             let (Some(dropped), Some(size)) = (dropped, size) else { break };
             self.bytes -= size;
@@ -83,7 +87,17 @@ mod tests {
     }
 
     #[test]
-    fn an_oversized_revision_is_left_to_history() {
+    fn a_large_revision_is_kept_until_the_next_one() {
+        let mut ring = Ring::new(1, 500);
+        ring.push(revision(2, 1000));
+        assert_eq!(numbers(ring.read(2, 9)), Some(vec![2]));
+        ring.push(revision(3, 10));
+        assert_eq!(numbers(ring.read(2, 9)), None);
+        assert_eq!(numbers(ring.read(3, 9)), Some(vec![3]));
+    }
+
+    #[test]
+    fn a_very_large_revision_is_left_to_history() {
         let mut ring = Ring::new(1, 10);
         ring.push(revision(2, 1000));
         assert_eq!(numbers(ring.read(2, 9)), None);

@@ -3,13 +3,18 @@
 
 mod backup;
 mod chaos;
+mod corruption;
 mod disk;
 mod failover;
 mod flags;
+mod leases;
+mod limits;
 mod maintenance;
 mod membership;
+mod metrics;
 mod newcomer;
 mod partitions;
 mod single;
 mod support;
 mod tls;
+mod upkeep;

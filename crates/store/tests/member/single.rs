@@ -2,8 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use etcd::etcdserverpb::{AlarmRequest, DeleteRangeRequest, alarm_request::AlarmAction, maintenance_client::MaintenanceClient};
-use tonic::Code;
+use etcd::etcdserverpb::{
+    AlarmRequest, CompactionRequest, DefragmentRequest, DeleteRangeRequest, RangeRequest, alarm_request::AlarmAction, kv_client::KvClient,
+    maintenance_client::MaintenanceClient,
+};
+use tonic::{Code, transport::Channel};
 
 use crate::support::{Cluster, eventually, get, put};
 
@@ -83,6 +86,11 @@ async fn snapshots_let_go_of_the_log_and_survive_a_kill() {
     }
 }
 
+async fn get_revision(kv: &mut KvClient<Channel>) -> i64 {
+    let request = RangeRequest { key: "any".into(), ..Default::default() };
+    kv.range(request).await.unwrap().into_inner().header.unwrap().revision
+}
+
 #[tokio::test]
 async fn a_database_over_its_quota_refuses_what_needs_space_until_disarmed() {
     let cluster = Cluster::start_with(1, &["--quota-backend-bytes", "3000000"]).await;
@@ -95,7 +103,13 @@ async fn a_database_over_its_quota_refuses_what_needs_space_until_disarmed() {
     assert!(member.status().await.unwrap().errors.iter().any(|error| error.contains("alarm:NOSPACE")));
     let delete = DeleteRangeRequest { key: "big".into(), ..Default::default() };
     assert_eq!(kv.delete_range(delete).await.unwrap().into_inner().deleted, 1);
+    // As etcd documents it: give up history, give back the space, then take the alarm back.
+    let revision = get_revision(&mut kv).await;
+    kv.compact(CompactionRequest { revision, physical: true }).await.unwrap();
     let mut maintenance = MaintenanceClient::new(member.channel());
+    maintenance.defragment(DefragmentRequest {}).await.unwrap();
+    let still = put(&mut kv, "small", "1").await.unwrap_err();
+    assert_eq!(still.message(), "etcdserver: mvcc: database space exceeded");
     let disarm = AlarmRequest { action: AlarmAction::Deactivate as i32, ..Default::default() };
     assert_eq!(maintenance.alarm(disarm).await.unwrap().into_inner().alarms.len(), 1);
     put(&mut kv, "small", "1").await.unwrap();

@@ -9,7 +9,7 @@ use std::{
 };
 
 use etcd::etcdserverpb::{
-    PutRequest, RangeRequest, StatusRequest, StatusResponse, cluster_client::ClusterClient, kv_client::KvClient,
+    PutRequest, RangeRequest, StatusRequest, StatusResponse, cluster_client::ClusterClient, kv_client::KvClient, lease_client::LeaseClient,
     maintenance_client::MaintenanceClient,
 };
 use nix::{
@@ -299,6 +299,20 @@ impl Member {
             Some(pki) => crate::tls::channel(pki, self.client_port, true),
             None => Channel::from_shared(self.url()).unwrap().connect_lazy(),
         }
+    }
+
+    pub fn lease(&self) -> LeaseClient<Channel> {
+        LeaseClient::new(self.channel())
+    }
+
+    /// Its number.
+    pub async fn id(&self) -> u64 {
+        self.status().await.unwrap().header.unwrap().member_id
+    }
+
+    /// Stops its process where it stands, or lets it go on.
+    pub fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.pid().try_into().unwrap()), signal).unwrap();
     }
 
     pub fn kv(&self) -> KvClient<Channel> {

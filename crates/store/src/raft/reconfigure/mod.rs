@@ -105,6 +105,21 @@ impl RaftNode {
 
     /// Changes the membership if this member leads; the log entry with which it is done.
     pub(super) async fn reconfigure_here(&self, change: &Change) -> Result<u64, Denied> {
+        let done = self.try_to_reconfigure(change).await;
+        match (change, done) {
+            (Change::Promote(_), Ok(_)) => {
+                self.metrics().promotions.inc();
+            }
+            (Change::Promote(_), Err(Denied::Refused(refusal))) => {
+                let labels = vec![("Reason", refusal.text().to_owned())];
+                self.metrics().promotions_failed.get_or_create(&labels).inc();
+            }
+            _ => {}
+        }
+        done
+    }
+
+    async fn try_to_reconfigure(&self, change: &Change) -> Result<u64, Denied> {
         let _turn = self.inner.reconfiguring.lock().await;
         // What was decided before must be seen before anything is decided now.
         self.read_barrier().await.map_err(|_| Denied::NotLeader)?;

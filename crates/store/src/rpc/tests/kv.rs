@@ -3,8 +3,10 @@
 use super::local::{Served, serve};
 use crate::{
     command::{Alarm, AlarmKind, Command},
+    metrics::Metrics,
     node::Node,
     rpc::Limits,
+    upkeep::compactor::{self, Pace},
 };
 use bytes::Bytes;
 use etcd::{
@@ -77,7 +79,7 @@ async fn compaction_refuses_the_past_and_keeps_the_present() {
     put(&served, "k", "three").await;
     let past = RangeRequest { revision: 3, ..get("k") };
     assert_eq!(served.client.range(past.clone()).await.unwrap().kvs[0].value, "two");
-    let scrubbing = tokio::spawn(crate::compactor::run(served.node.state().clone(), CancellationToken::new()));
+    let scrubbing = tokio::spawn(compactor::run(served.node.state().clone(), Pace::default(), Metrics::new(), CancellationToken::new()));
     served.client.compact(CompactionRequest { revision: 4, physical: true }).await.unwrap();
     scrubbing.abort();
     assert!(served.client.range(past).await.unwrap_err().is_compacted());
@@ -122,6 +124,29 @@ async fn deleting_answers_with_what_was_there() {
 }
 
 #[tokio::test]
+async fn a_limit_leaves_the_count_whole_now_and_in_the_past() {
+    let served = serve(Limits::default()).await;
+    for number in 0..1500 {
+        let request = PutRequest { key: format!("k{number:04}").into(), ..Default::default() };
+        served.client.put(request).await.unwrap();
+    }
+    let delete = DeleteRangeRequest { key: "k0100".into(), range_end: "k0900".into(), ..Default::default() };
+    served.client.delete_range(delete).await.unwrap();
+    let count = async |key: &'static str, revision, count_only| {
+        let request = RangeRequest { range_end: "k1400".into(), limit: 5, revision, count_only, ..get(key) };
+        let found = served.client.range(request).await.unwrap();
+        assert_eq!((found.more, found.kvs.len()), if count_only { (false, 0) } else { (true, 5) });
+        found.count
+    };
+    for count_only in [false, true] {
+        assert_eq!(count("k0", 0, count_only).await, 600);
+        assert_eq!(count("k0050", 0, count_only).await, 550);
+        assert_eq!(count("k0050", 1501, count_only).await, 1350);
+        assert_eq!(count("k0050", 501, count_only).await, 450);
+    }
+}
+
+#[tokio::test]
 async fn answers_beyond_four_megabytes_arrive() {
     let served = serve(Limits::default()).await;
     for key in ["a", "b", "c", "d", "e", "f"] {
@@ -145,7 +170,8 @@ async fn alarms_stand_in_the_way_of_what_they_concern() {
     let delete = DeleteRangeRequest { key: "k".into(), ..Default::default() };
     assert_eq!(served.client.delete_range(delete).await.unwrap().deleted, 1);
     alarm(AlarmKind::Corrupt, true).await;
-    let corrupt = served.client.range(get("k")).await.unwrap_err();
+    assert_eq!(served.client.range(get("k")).await.unwrap().count, 0);
+    let corrupt = served.client.delete_range(DeleteRangeRequest { key: "k".into(), ..Default::default() }).await.unwrap_err();
     assert_eq!(refused(corrupt), (Code::DataLoss, "etcdserver: corrupt cluster".into()));
     alarm(AlarmKind::Corrupt, false).await;
     alarm(AlarmKind::NoSpace, false).await;

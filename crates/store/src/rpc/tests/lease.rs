@@ -1,7 +1,7 @@
 //! Leases through the wire.
 
 use super::local::{Served, serve};
-use crate::{lease::expiry, rpc::Limits};
+use crate::{lease::expiry, metrics::Metrics, rpc::Limits};
 use etcd::etcdserverpb::{PutRequest, RangeRequest, WatchCreateRequest};
 use std::sync::atomic::Ordering::Relaxed;
 use tokio_util::sync::CancellationToken;
@@ -57,7 +57,7 @@ async fn an_expired_lease_is_revoked_at_one_revision() {
     let request = WatchCreateRequest { key: "a".into(), range_end: "c".into(), start_revision: 4, ..Default::default() };
     let mut watcher = served.client.watch(request);
     let stop = CancellationToken::new();
-    let expiry = tokio::spawn(expiry::run(served.node.clone(), stop.clone()));
+    let expiry = tokio::spawn(expiry::run(served.node.clone(), false, Metrics::new(), stop.clone()));
     served.clock.store(10_001, Relaxed);
     let changes = watcher.next().await.unwrap();
     let deleted: Vec<_> = changes.events.iter().map(|event| event.kv.clone().unwrap()).collect();

@@ -87,9 +87,9 @@ pub(super) async fn serve(limits: Limits) -> Served {
         Arc::new(move || Duration::from_millis(clock.load(Relaxed)))
     };
     let state = State::open(Arc::new(Memory::new()), now).unwrap();
-    state.promote(Duration::ZERO);
+    state.promote(2, Duration::ZERO);
     let node = Arc::new(Local { state });
-    let context = Context { node: node.clone(), limits };
+    let context = Context::new(node.clone(), limits);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let stop = CancellationToken::new();

@@ -4,4 +4,5 @@ mod kv;
 mod lease;
 mod local;
 mod queue;
+mod range_stream;
 mod watch;

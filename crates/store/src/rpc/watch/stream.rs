@@ -2,6 +2,7 @@
 
 use super::{
     super::{Context, blocking},
+    Answer, Queued,
     responses::{FULL, parts},
 };
 use crate::{
@@ -21,7 +22,7 @@ use etcd::{
 };
 use std::{collections::BTreeMap, pin::pin, sync::Arc};
 use tokio::{sync::mpsc, time::MissedTickBehavior};
-use tonic::{Status, Streaming};
+use tonic::Streaming;
 
 /// Answers that concern no single watcher go to this one.
 const NO_WATCHER: i64 = -1;
@@ -47,7 +48,7 @@ struct Watcher {
 pub(super) struct Stream {
     context: Context,
     session: Session,
-    sender: mpsc::Sender<Result<WatchResponse, Status>>,
+    sender: mpsc::Sender<Queued>,
     /// By number in the hub.
     watchers: BTreeMap<u64, Watcher>,
     /// By number the client knows.
@@ -58,8 +59,9 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    pub(super) fn new(context: Context, sender: mpsc::Sender<Result<WatchResponse, Status>>) -> Self {
+    pub(super) fn new(context: Context, sender: mpsc::Sender<Queued>) -> Self {
         let session = context.node.state().hub().session();
+        context.metrics.watch_streams.inc();
         let (watchers, ids) = (BTreeMap::new(), BTreeMap::new());
         Stream { context, session, sender, watchers, ids, next_id: 0, progress_owed: false }
     }
@@ -74,7 +76,12 @@ impl Stream {
             let sent = tokio::select! {
                 request = requests.message() => match request {
                     Ok(Some(request)) => self.request(request).await,
-                    Ok(None) | Err(_) => Err(Closed),
+                    Ok(None) => Err(Closed),
+                    Err(_) => {
+                        let labels = vec![("API", "watch".to_owned()), ("Type", "receive".to_owned())];
+                        self.context.metrics.stream_failures.get_or_create(&labels).inc();
+                        Err(Closed)
+                    }
                 },
                 id = self.session.ready() => self.deliver(id).await,
                 _ = progress.tick() => self.notify_progress().await,
@@ -243,13 +250,25 @@ impl Stream {
 
     async fn end(&self, refusal: Refusal) -> Result<(), Closed> {
         // It ends either way.
-        let _ = self.sender.send(Err(refusal.into())).await;
+        let _ = self.queue(Err(refusal.into())).await;
         Err(Closed)
     }
 
     async fn send(&self, revision: i64, response: WatchResponse) -> Result<(), Closed> {
         let response = WatchResponse { header: self.context.header(revision), ..response };
-        self.sender.send(Ok(response)).await.map_err(|_| Closed)
+        self.context.metrics.events.inc_by(response.events.len() as u64);
+        self.queue(Ok(response)).await
+    }
+
+    async fn queue(&self, answer: Answer) -> Result<(), Closed> {
+        let queued = Queued::new(answer, &self.context.metrics.pending_events);
+        self.sender.send(queued).await.map_err(|_| Closed)
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.context.metrics.watch_streams.dec();
     }
 }
 

@@ -1,0 +1,87 @@
+//! What clients may cost a member, however many there are and however slow.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use etcd::etcdserverpb::{
+    PutRequest, RangeRequest, WatchCreateRequest, WatchRequest, watch_client::WatchClient, watch_request::RequestUnion,
+};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use tokio::{io::AsyncWriteExt, net::TcpStream};
+
+use crate::support::{Cluster, Member, put};
+
+const MIB: u64 = 1 << 20;
+
+/// Resident memory of a member, in bytes.
+fn resident(member: &Member) -> u64 {
+    let statm = std::fs::read_to_string(format!("/proc/{}/statm", member.pid())).unwrap();
+    statm.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 4096
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn thousands_of_idle_connections_cost_little_and_keep_nobody_waiting() {
+    let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    setrlimit(Resource::RLIMIT_NOFILE, most, most).unwrap();
+    let connections = usize::try_from(most / 4).unwrap().min(3000);
+    let cluster = Cluster::start(1).await;
+    let member = &cluster.members[0];
+    put(&mut member.kv(), "key", "value").await.unwrap();
+    let before = resident(member);
+    let mut idle = Vec::new();
+    for _ in 0..connections {
+        let mut stream = TcpStream::connect(("127.0.0.1", member.client_port)).await.unwrap();
+        // As an HTTP/2 client begins: its preface, and empty settings.
+        stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
+        idle.push(stream);
+    }
+    let start = Instant::now();
+    put(&mut member.kv(), "key", "value").await.unwrap();
+    assert!(start.elapsed() < Duration::from_secs(1), "a put took {:?}", start.elapsed());
+    let grown = resident(member).saturating_sub(before);
+    assert!(grown < connections as u64 * 64 * 1024, "{connections} connections take {} MiB", grown / MIB);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn slow_requests_are_logged_with_where_the_time_went() {
+    let flags = ["--warning-apply-duration", "1ns", "--warning-unary-request-duration", "1us"];
+    let cluster = Cluster::start_with(1, &flags).await;
+    let member = &cluster.members[0];
+    member.wait_for_leader().await;
+    put(&mut member.kv(), "key", "a secret").await.unwrap();
+    let request = RangeRequest { key: "key".into(), ..Default::default() };
+    member.kv().range(request).await.unwrap();
+    let log = member.logged();
+    let line = |parts: &[&str]| log.lines().any(|line| parts.iter().all(|part| line.contains(part)));
+    assert!(line(&["apply request took too long", "Put"]), "{log}");
+    assert!(line(&["apply request took too long", "read-only range", "agreement among raft nodes", "range keys"]), "{log}");
+    assert!(line(&["request stats", "/etcdserverpb.KV/Put", "request_size"]), "{log}");
+    assert!(!log.contains("a secret"), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watcher_that_reads_nothing_costs_no_memory_and_loses_nothing() {
+    let cluster = Cluster::start(1).await;
+    let member = &cluster.members[0];
+    let create = WatchCreateRequest { key: "big".into(), ..Default::default() };
+    let create = WatchRequest { request_union: Some(RequestUnion::CreateRequest(create)) };
+    let requests = tokio_stream::StreamExt::chain(tokio_stream::iter([create]), tokio_stream::pending());
+    let mut client = WatchClient::new(member.channel()).max_decoding_message_size(64 << 20);
+    let mut events = client.watch(requests).await.unwrap().into_inner();
+    assert!(events.message().await.unwrap().unwrap().created);
+    let (writes, value) = (120, Bytes::from(vec![7; MIB as usize]));
+    for _ in 0..writes {
+        let request = PutRequest { key: "big".into(), value: value.clone(), ..Default::default() };
+        member.kv().put(request).await.unwrap();
+    }
+    let resident = resident(member);
+    assert!(resident < 160 * MIB, "{} MiB are resident after {writes} MiB of events", resident / MIB);
+    let mut seen = Vec::new();
+    while seen.len() < writes {
+        let response = events.message().await.unwrap().unwrap();
+        seen.extend(response.events.into_iter().map(|event| event.kv.unwrap().version));
+    }
+    assert_eq!(seen, (1..=writes as i64).collect::<Vec<_>>());
+    let request = RangeRequest { key: "big".into(), keys_only: true, ..Default::default() };
+    assert_eq!(member.kv().range(request).await.unwrap().into_inner().kvs[0].version, writes as i64);
+}
