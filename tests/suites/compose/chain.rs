@@ -24,6 +24,7 @@ pub(crate) fn the_chain_works_and_survives_down_and_up() {
     }
     tests::chain::a_deployment_travels_the_whole_chain(&cluster);
     everything_is_as_before_after_down_and_up(&cluster);
+    nodes_that_swap_addresses_are_found_again(&cluster);
 }
 
 fn example(cluster: &Compose) -> Result<Vec<Value>, String> {
@@ -110,6 +111,34 @@ fn everything_is_as_before_after_down_and_up(cluster: &Compose) {
 fn pods_answer_again(cluster: &Compose, node: &str) {
     cluster.kubectl(&["delete", "pod", &format!("asker-{node}"), "--timeout=30s"]).ok();
     pods_of_every_node_are_reached_from(cluster, node);
+}
+
+/// A container that starts gets the lowest address that is free: those that stop together and start the other way round swap theirs.
+fn nodes_that_swap_addresses_are_found_again(cluster: &Compose) {
+    let before = NODES.map(|node| cluster.address(node));
+    let lower = |address: &String| address.parse::<IpAddr>().unwrap();
+    let order = if lower(&before[0]) < lower(&before[1]) { ["node-2", "node-1"] } else { ["node-1", "node-2"] };
+    cluster.compose(&["stop", "node-1", "node-2"]).ok();
+    order.iter().for_each(|node| drop(cluster.compose(&["start", node]).ok()));
+    let [one, two] = NODES.map(|node| cluster.address(node));
+    assert_eq!([two, one], before, "the engine gives addresses in another order than it used to");
+    for node in NODES {
+        within(Duration::from_secs(60), "the Node tells its new address", || {
+            let addresses =
+                cluster.list(&["nodes", "--field-selector", &format!("metadata.name={node}")])?[0]["status"]["addresses"].clone();
+            let internal = addresses.as_array().unwrap().iter().find(|address| address["type"] == "InternalIP").unwrap();
+            if internal["address"] == *cluster.address(node) { Ok(()) } else { Err(addresses.to_string()) }
+        });
+    }
+    within(Duration::from_secs(60), "every pod is reached through its kubelet", || {
+        example(cluster)?.iter().try_for_each(|pod| {
+            let (name, host) = (pod["metadata"]["name"].as_str().unwrap(), cluster.address(pods::node(pod)));
+            let said = cluster.kubectl(&["exec", name, "--", "hostname"]);
+            let found = pod["status"]["hostIP"] == *host && said.out.trim() == name;
+            if found { Ok(()) } else { Err(format!("{name} on {host}: {said:?} {}", pod["status"])) }
+        })
+    });
+    NODES.iter().for_each(|node| pods_answer_again(cluster, node));
 }
 
 /// The UIDs of what a user cares about, by kind and name.
