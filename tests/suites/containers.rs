@@ -58,7 +58,7 @@ fn answers(address: &str) {
         stream.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
         let mut answer = String::new();
         let asked = stream.write_all(b"GET /healthz HTTP/1.0\r\n\r\n").and_then(|()| stream.read_to_string(&mut answer));
-        if asked.is_ok() && answer.contains("200") { Ok(()) } else { Err(format!("{address}: {asked:?} {answer:?}")) }
+        if asked.is_ok() && answer.ends_with("\nok\n") { Ok(()) } else { Err(format!("{address}: {asked:?} {answer:?}")) }
     });
 }
 
