@@ -35,21 +35,21 @@ impl State {
             return;
         }
         if old.is_none_or(|old| Definition(old).accepted() != Definition(&definition).accepted()) {
-            self.mark_group(Definition(&definition).group().to_owned());
+            self.mark_group(Definition(&definition).group());
         }
         self.changed.insert(name.clone());
         self.all.insert(name, definition);
     }
 
-    /// Names may have become free: everybody in the group looks again.
-    fn mark_group(&mut self, group: String) {
-        let members = self.all.iter().filter(|(_, other)| Definition(other).group() == group);
-        self.changed.extend(members.map(|(name, _)| name.clone()));
+    /// Names may have become free: everybody in the group who waits for one looks again.
+    fn mark_group(&mut self, group: &str) {
+        let waits = |definition: Definition<'_>| definition.group() == group && !definition.is("NamesAccepted");
+        self.changed.extend(self.all.iter().filter(|(_, other)| waits(Definition(other))).map(|(name, _)| name.clone()));
     }
 
     fn forget(&mut self, name: &str) {
         if let Some(gone) = self.all.remove(name) {
-            self.mark_group(Definition(&gone).group().to_owned());
+            self.mark_group(Definition(&gone).group());
         }
         self.changed.insert(name.to_owned());
     }

@@ -119,11 +119,13 @@ impl Extensions {
         if definition.deletion_timestamp().is_some() {
             return cleanup::step(&self.api, &self.definitions, &self.known, &definition).await;
         }
-        let taken = self.known.taken(Definition(&definition).group());
         let now = component::clock::now();
-        let Some(definition) = self.write(definition, |definition| status::accept(definition, &taken, now)).await? else {
-            return Ok(Settled::Yes);
+        let accept = |definition: &Object| {
+            let view = Definition(definition);
+            let settled = view.names() == view.accepted() && view.is("NamesAccepted");
+            if settled { None } else { status::accept(definition, &self.known.taken(view.group()), now) }
         };
+        let Some(definition) = self.write(definition, accept).await? else { return Ok(Settled::Yes) };
         self.installer.install(&[(name, Some(definition.clone()))]);
         self.write(definition, |definition| status::conclude(definition, now)).await?;
         Ok(Settled::Yes)

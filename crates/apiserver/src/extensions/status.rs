@@ -88,9 +88,6 @@ fn copy(to: &mut Map<String, Value>, from: &Value, field: &str) {
 pub(super) fn accept(definition: &Object, taken: &Taken, now: Timestamp) -> Option<Object> {
     let view = Definition(definition);
     let wanted = view.names();
-    if wanted == view.accepted() && view.is("NamesAccepted") {
-        return None;
-    }
     let accepted = view.accepted().as_object().cloned().unwrap_or_default();
     let mut names = Names { accepted, conflict: None };
     names.take("plural", wanted, &taken.resources, "PluralConflict");

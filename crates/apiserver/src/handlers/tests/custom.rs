@@ -9,8 +9,12 @@ const WIDGETS: &str = "/apis/example.com/v1/namespaces/a/widgets";
 
 /// An API whose loops end with the test's runtime.
 fn api() -> Service {
+    api_on(Arc::new(Memory::new()))
+}
+
+fn api_on(store: Arc<Memory>) -> Service {
     let loopback = Loopback::default();
-    let hub = Arc::new(Hub::new(Arc::new(Memory::new()), "/registry", &Wiring::default(), Chain::default(), loopback.clone()));
+    let hub = Arc::new(Hub::new(store, "/registry", &Wiring::default(), Chain::default(), loopback.clone()));
     let api = api_of(hub.clone(), &loopback);
     tokio::spawn(Extensions::new(hub, loopback).run(Shutdown::new()));
     api
@@ -87,6 +91,33 @@ async fn an_established_definition_is_served_at_once() {
     assert_eq!(get(&api, &format!("{WIDGETS}?fieldSelector=spec.color%3Dblue")).await.body["items"], json!([]));
     let table = send(&api, "GET", WIDGETS, &[("accept", TABLE)], Body::empty()).await;
     assert_eq!(table.body["rows"][0]["cells"], json!(["x", 3]));
+}
+
+#[tokio::test]
+async fn several_servers_on_one_store_serve_what_any_of_them_was_told() {
+    let store = Arc::new(Memory::new());
+    let (one, other) = (api_on(store.clone()), api_on(store));
+    post(&one, DEFINITIONS, &definition(version("v1"))).await;
+    established(&other).await;
+    until(&one, WIDGETS, "served by the one", |answer| answer.code == 200).await;
+    until(&other, WIDGETS, "served by the other", |answer| answer.code == 200).await;
+    assert_eq!(post(&other, WIDGETS, &widget("x", json!({"size": 3}))).await.code, 201);
+    assert_eq!(get(&one, &format!("{WIDGETS}/x")).await.body["spec"]["size"], 3);
+    send(&one, "DELETE", DEFINITION, &[], Body::empty()).await;
+    until(&one, DEFINITION, "gone", |answer| answer.code == 404).await;
+    until(&other, WIDGETS, "gone", |answer| answer.code == 404).await;
+}
+
+#[tokio::test]
+async fn a_server_that_has_not_read_the_definitions_asks_for_patience() {
+    let loopback = Loopback::default();
+    let hub = Arc::new(Hub::new(Arc::new(Memory::new()), "/registry", &Wiring::default(), Chain::default(), loopback.clone()));
+    let extensions = Extensions::new(hub.clone(), loopback.clone());
+    let api = api_of(hub, &loopback);
+    let early = get(&api, WIDGETS).await;
+    assert_eq!((early.code, &early.headers["retry-after"]), (503, &http::HeaderValue::from(1)), "{}", early.body);
+    tokio::spawn(extensions.run(Shutdown::new()));
+    until(&api, WIDGETS, "known not to be there", |answer| answer.code == 404).await;
 }
 
 #[tokio::test]
