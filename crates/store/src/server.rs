@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use crate::{
     config::{Config, ETCD_CLUSTER_VERSION, ETCD_VERSION},
     config_upkeep::FEATURES,
-    http, metrics,
+    disk, http, metrics,
     metrics::Metrics,
     raft::{Options, RaftNode, joining, membership, newcomer, peers::PeerTls, reconfigure::Limits},
     rpc,
@@ -286,7 +286,8 @@ async fn options(config: &Config, peers: &Listening, metrics: Metrics) -> anyhow
         directory: member_directory(config),
         identity,
         initial: members,
-        tls: to_peers(config),
+        disks: Arc::new(disk::open),
+        dial: Arc::new(to_peers(config)),
         limits: Limits { strict: config.strict_reconfig_check, learners: config.max_learners },
         slow_apply: config.upkeep.warning_apply_duration,
         heartbeat: Duration::from_millis(config.heartbeat_interval),

@@ -16,7 +16,7 @@ use crate::{
         import::{self, Adjust},
         status::{self, Status},
     },
-    disk::{Home, Rocks, Shared, home::sync_directory},
+    disk::{Home, Rocks, RocksHome, Shared, home::sync_directory},
     raft::{membership, planted},
     url::Url,
 };
@@ -132,7 +132,7 @@ fn restore(args: &RestoreArgs) -> anyhow::Result<()> {
         fs::create_dir_all(&unfinished).with_context(|| format!("create {}", unfinished.display()))?;
         let shared = Arc::new(Shared::default());
         let log = Rocks::open_raft(&unfinished.join("raft"), &shared)?;
-        let state = Home::open(unfinished.clone(), shared)?.current();
+        let state = RocksHome::open(unfinished.clone(), shared)?.current();
         let adjust = Adjust { bump: args.bump_revision, compact: args.mark_compacted };
         let revisions = import::import(&bolt, &*state, adjust)?;
         planted::plant(&*state, &log, &identity, &members)?;

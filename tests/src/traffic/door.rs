@@ -16,6 +16,9 @@ use etcd::{
 };
 use tonic::{
     Code, ConnectError, Request as Rpc, Status,
+    body::Body,
+    client::GrpcService,
+    codegen::{Body as HttpBody, Bytes, StdError},
     transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity},
 };
 
@@ -67,31 +70,39 @@ impl Door {
 
     /// One call, with a client's deadline.
     pub async fn call(&self, request: &Request, deadline: Duration) -> Outcome {
-        let mut kv = KvClient::new(self.channel()).max_decoding_message_size(usize::MAX);
-        let answer = async {
-            // What is one plain step goes the way of its own that the store has for it.
-            match &request.then[..] {
-                [Op::Get(range)] if request.compare.is_empty() => {
-                    let range = RangeRequest { serializable: request.serializable, ..wire_range(range) };
-                    let found = kv.range(limited(range, deadline)).await?.into_inner();
-                    Ok(plain(found.header, Found::Pairs(found.kvs.into_iter().map(pair).collect())))
-                }
-                [Op::Put { key, value }] if request.compare.is_empty() => {
-                    let put = kv.put(limited(wire_put(key, value), deadline)).await?.into_inner();
-                    Ok(plain(put.header, Found::Put))
-                }
-                [Op::Delete { key }] if request.compare.is_empty() => {
-                    let deleted = kv.delete_range(limited(wire_delete(key), deadline)).await?.into_inner();
-                    Ok(plain(deleted.header, Found::Deleted(deleted.deleted)))
-                }
-                _ => Ok(answer(kv.txn(limited(wire(request), deadline)).await?.into_inner())),
-            }
-        };
-        match tokio::time::timeout(deadline, answer).await {
+        let kv = KvClient::new(self.channel()).max_decoding_message_size(usize::MAX);
+        match tokio::time::timeout(deadline, call(kv, request, deadline)).await {
             Ok(Ok(answer)) => Outcome::Done(answer),
             Ok(Err(status)) if surely_nothing(&status) => Outcome::Refused,
             Ok(Err(_)) | Err(_) => Outcome::Unknown,
         }
+    }
+}
+
+/// One call over any connection, with a client's deadline on it.
+pub async fn call<T>(mut kv: KvClient<T>, request: &Request, deadline: Duration) -> Result<Answer, Status>
+where
+    T: GrpcService<Body>,
+    T::Error: Into<StdError>,
+    T::ResponseBody: HttpBody<Data = Bytes> + Send + 'static,
+    <T::ResponseBody as HttpBody>::Error: Into<StdError> + Send,
+{
+    // What is one plain step goes the way of its own that the store has for it.
+    match &request.then[..] {
+        [Op::Get(range)] if request.compare.is_empty() => {
+            let range = RangeRequest { serializable: request.serializable, ..wire_range(range) };
+            let found = kv.range(limited(range, deadline)).await?.into_inner();
+            Ok(plain(found.header, Found::Pairs(found.kvs.into_iter().map(pair).collect())))
+        }
+        [Op::Put { key, value }] if request.compare.is_empty() => {
+            let put = kv.put(limited(wire_put(key, value), deadline)).await?.into_inner();
+            Ok(plain(put.header, Found::Put))
+        }
+        [Op::Delete { key }] if request.compare.is_empty() => {
+            let deleted = kv.delete_range(limited(wire_delete(key), deadline)).await?.into_inner();
+            Ok(plain(deleted.header, Found::Deleted(deleted.deleted)))
+        }
+        _ => Ok(answer(kv.txn(limited(wire(request), deadline)).await?.into_inner())),
     }
 }
 
@@ -110,7 +121,7 @@ fn limited<T>(message: T, deadline: Duration) -> Rpc<T> {
 }
 
 /// The request reached no log.
-fn surely_nothing(status: &Status) -> bool {
+pub fn surely_nothing(status: &Status) -> bool {
     let mut causes = std::iter::successors(std::error::Error::source(status), |error| (*error).source());
     causes.any(|error| error.is::<ConnectError>())
         || matches!(status.code(), Code::ResourceExhausted | Code::InvalidArgument)
@@ -179,7 +190,7 @@ fn pair(kv: mvccpb::KeyValue) -> Pair {
 }
 
 /// An event off the wire.
-pub(super) fn event(event: mvccpb::Event) -> Event {
+pub fn event(event: mvccpb::Event) -> Event {
     let kind = if event.r#type() == mvccpb::event::EventType::Delete { Kind::Delete } else { Kind::Put };
     Event { kind, pair: pair(event.kv.unwrap_or_default()), before: event.prev_kv.map(pair) }
 }

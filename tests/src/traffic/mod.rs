@@ -12,7 +12,8 @@ use std::{
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 use tokio::{sync::watch, task::JoinSet};
 
-pub use door::Door;
+pub use door::{Door, call, event, surely_nothing};
+pub use writer::Wishes;
 
 use crate::history::{Call, Log, Op, Outcome, Range, Request, Violation, Watch, calls, watches};
 

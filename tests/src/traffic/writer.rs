@@ -20,9 +20,15 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub(super) struct Writer {
     name: String,
     door: Door,
-    prefix: String,
     deadline: Duration,
     diary: Diary,
+    wishes: Wishes,
+}
+
+/// What a client asks for, one thing after the other.
+pub struct Wishes {
+    name: String,
+    prefix: String,
     /// Requests so far: what makes its values its own.
     number: usize,
     /// The revision at which it last saw each key changed.
@@ -32,18 +38,18 @@ pub(super) struct Writer {
 impl Writer {
     pub(super) fn new(name: String, door: Door, prefix: String, number: usize, diary: Diary) -> Self {
         let deadline = DEADLINES[number % DEADLINES.len()];
-        Self { name, door: door.again(), prefix, deadline, diary, number: 0, seen: HashMap::new() }
+        Self { name: name.clone(), door: door.again(), deadline, diary, wishes: Wishes::new(name, prefix) }
     }
 
     pub(super) async fn run(mut self, mut dice: StdRng, stop: watch::Receiver<bool>) {
         while !*stop.borrow() {
-            let request = self.wish(&mut dice);
+            let request = self.wishes.next(&mut dice);
             let start = self.diary.now();
             let outcome = self.door.call(&request, self.deadline).await;
             let end = self.diary.now();
             let failed = match &outcome {
                 Outcome::Done(answer) => {
-                    self.learn(&request, answer);
+                    self.wishes.learn(&request, answer);
                     false
                 }
                 Outcome::Refused | Outcome::Unknown => true,
@@ -52,8 +58,16 @@ impl Writer {
             tokio::time::sleep(if failed { PAUSE } else { PACE }).await;
         }
     }
+}
 
-    fn wish(&mut self, dice: &mut StdRng) -> Request {
+impl Wishes {
+    /// Those of the client `name`, which no other client shares, on keys that begin with `prefix`.
+    pub fn new(name: String, prefix: String) -> Self {
+        Self { name, prefix, number: 0, seen: HashMap::new() }
+    }
+
+    /// The next one.
+    pub fn next(&mut self, dice: &mut StdRng) -> Request {
         self.number += 1;
         let key = format!("{}r{}", self.prefix, dice.random_range(0..KEYS));
         let value = format!("{}#{}", self.name, self.number);
@@ -79,7 +93,8 @@ impl Writer {
         }
     }
 
-    fn learn(&mut self, request: &Request, answer: &Answer) {
+    /// Takes note of an answer: later wishes build on it.
+    pub fn learn(&mut self, request: &Request, answer: &Answer) {
         for (op, found) in request.then.iter().zip(&answer.results).filter(|_| answer.succeeded) {
             if let (Op::Put { key, .. }, Found::Put) = (op, found) {
                 self.seen.insert(key.clone(), answer.revision);

@@ -1,5 +1,7 @@
-//! Where the `kv/` database lies, and how another one takes its place at once: a database is a directory
-//! `kv-<generation>`, the highest generation is the one in use, and a rename brings in the next.
+//! Where the `kv/` database lies, and how another one takes its place at once.
+//!
+//! On a real disk a database is a directory `kv-<generation>`, the highest generation is the one in use, and a rename
+//! brings in the next.
 
 use std::{
     fs, io,
@@ -16,8 +18,23 @@ use super::{
 
 const PREFIX: &str = "kv-";
 
-/// The directory that holds the generations of a `kv/` database.
-pub struct Home {
+/// The place of a `kv/` database.
+pub trait Home: Send + Sync + 'static {
+    /// The database in use. One that was replaced stays readable as long as someone holds it.
+    fn current(&self) -> Arc<dyn Database>;
+
+    /// Makes a durable copy of the present state in a directory that must not exist.
+    fn checkpoint(&self, into: &Path) -> Result<()>;
+
+    /// Opens a copy made by [`Home::checkpoint`] for reading.
+    fn read_copy(&self, from: &Path) -> Result<Arc<dyn Database>>;
+
+    /// Puts a copy, already durable, in the place of the database in use; it survives a crash from then on.
+    fn replace(&self, from: &Path) -> Result<()>;
+}
+
+/// The directory that holds the generations of a `kv/` database on RocksDB.
+pub struct RocksHome {
     directory: PathBuf,
     shared: Arc<Shared>,
     current: RwLock<Current>,
@@ -28,7 +45,7 @@ struct Current {
     database: Arc<Rocks>,
 }
 
-impl Home {
+impl RocksHome {
     /// Opens the newest generation, or makes the first, and removes older ones.
     pub fn open(directory: PathBuf, shared: Arc<Shared>) -> Result<Self> {
         let mut generations = generations(&directory).map_err(failed("list databases"))?;
@@ -41,25 +58,23 @@ impl Home {
         sync_directory(&directory).map_err(failed("sync directory"))?;
         Ok(Self { directory, shared, current: RwLock::new(Current { generation, database }) })
     }
+}
 
-    /// The database in use. One that was replaced stays readable as long as someone holds it.
-    pub fn current(&self) -> Arc<dyn Database> {
+impl Home for RocksHome {
+    fn current(&self) -> Arc<dyn Database> {
         self.current.read().database.clone()
     }
 
-    /// Makes a durable copy of the present state in a directory that must not exist.
-    pub fn checkpoint(&self, into: &Path) -> Result<()> {
+    fn checkpoint(&self, into: &Path) -> Result<()> {
         let database = self.current.read().database.clone();
         database.checkpoint(into)
     }
 
-    /// Opens a copy made by [`Home::checkpoint`] for reading.
-    pub fn read_copy(&self, from: &Path) -> Result<Arc<dyn Database>> {
+    fn read_copy(&self, from: &Path) -> Result<Arc<dyn Database>> {
         Ok(Arc::new(Rocks::open_copy(from, &self.shared)?))
     }
 
-    /// Puts a copy, already durable, in the place of the database in use; it survives a crash from then on.
-    pub fn replace(&self, from: &Path) -> Result<()> {
+    fn replace(&self, from: &Path) -> Result<()> {
         let mut current = self.current.write();
         let generation = current.generation + 1;
         let to = path(&self.directory, generation);
@@ -111,7 +126,7 @@ mod tests {
     #[test]
     fn a_copy_takes_the_place_of_the_database_and_survives_a_restart() {
         let directory = tempfile::tempdir().unwrap();
-        let open = || Home::open(directory.path().into(), Arc::default()).unwrap();
+        let open = || RocksHome::open(directory.path().into(), Arc::default()).unwrap();
         let home = open();
         put(&*home.current(), "first");
         let copy = directory.path().join("copy");

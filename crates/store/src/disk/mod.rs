@@ -1,19 +1,22 @@
 //! The small door to the disk: ordered columns, atomic batches, consistent snapshots.
 //!
-//! Two implementations: RocksDB, and [`memory`], which simulates a disk that may lose what was not synced.
+//! Two implementations: RocksDB, and [`memory`], which simulates a disk that may be slow and lose what was not synced.
 
 pub mod batch;
 pub mod columns;
 pub mod home;
 pub mod memory;
+pub mod offload;
 pub mod rocksdb;
 
 pub use batch::{Batch, Write};
 pub use columns::Column;
-pub use home::Home;
+pub use home::{Home, RocksHome};
+pub use offload::Offload;
 pub use rocksdb::{Rocks, Shared};
 
 use bytes::Bytes;
+use std::{path::Path, sync::Arc};
 
 /// A disk that failed. The member must stop: what is on disk is no longer known.
 #[derive(Debug, thiserror::Error)]
@@ -82,4 +85,28 @@ pub trait Database: Read + Send + Sync + 'static {
 
     /// Writes everything anew without what is not live. Reads and writes go on meanwhile.
     fn rewrite(&self) -> Result<()>;
+
+    /// Where its work is done beside the async tasks.
+    fn offload(&self) -> Offload {
+        Offload::Threads
+    }
+}
+
+/// Both databases of a member.
+pub struct Disks {
+    /// `raft/`: the log.
+    pub log: Arc<dyn Database>,
+    /// `kv/`: the state.
+    pub home: Arc<dyn Home>,
+}
+
+/// Opens the databases of a member in its directory, or makes them.
+pub type Open = Arc<dyn Fn(&Path) -> Result<Disks> + Send + Sync>;
+
+/// On RocksDB.
+pub fn open(directory: &Path) -> Result<Disks> {
+    let shared = Arc::new(Shared::default());
+    let log = Arc::new(Rocks::open_raft(&directory.join("raft"), &shared)?);
+    let home = Arc::new(RocksHome::open(directory.to_owned(), shared)?);
+    Ok(Disks { log, home })
 }

@@ -21,6 +21,7 @@ const CHECKPOINTED_PER_ROUND: usize = 1000;
 pub async fn run(node: Arc<dyn Node>, checkpoints: bool, metrics: Metrics, shutdown: CancellationToken) {
     loop {
         tokio::select! {
+            biased;
             () = shutdown.cancelled() => return,
             () = tokio::time::sleep(ROUND) => {}
         }

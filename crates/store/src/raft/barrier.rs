@@ -2,16 +2,16 @@
 
 use std::{sync::Arc, time::Duration};
 
-use openraft::ReadPolicy;
+use openraft::{ReadPolicy, async_runtime::watch::WatchReceiver};
 use tokio::{
-    sync::{mpsc, oneshot, watch},
+    sync::{mpsc, oneshot},
     time::{Instant, sleep, timeout, timeout_at},
 };
 
 use super::{
     leadership::{Leader, Leadership},
     peers::{Lane, Peers},
-    types::Raft,
+    types::{AppliedReceiver, Raft},
     wire::pb,
 };
 use crate::{metrics::Metrics, refusal::Refusal};
@@ -39,7 +39,7 @@ pub(crate) struct Rounds {
     pub(crate) leadership: Leadership,
     pub(crate) peers: Peers,
     /// First index that is not applied yet.
-    pub(crate) applied: watch::Receiver<u64>,
+    pub(crate) applied: AppliedReceiver,
     /// Longest wait for a round.
     pub(crate) patience: Duration,
     pub(crate) metrics: Metrics,
@@ -87,7 +87,7 @@ impl Rounds {
         let deadline = Instant::now() + self.patience;
         let index = timeout_at(deadline, self.read_index()).await.map_err(|_| Refusal::Timeout)?;
         let mut applied = self.applied.clone();
-        let caught_up = timeout_at(deadline, applied.wait_for(|next| *next > index)).await;
+        let caught_up = timeout_at(deadline, applied.wait_until(|next| *next > index)).await;
         caught_up.map_err(|_| Refusal::TimeoutWaitingForApply)?.map_err(|_| Refusal::Stopped)?;
         Ok(())
     }

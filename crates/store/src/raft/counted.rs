@@ -14,39 +14,38 @@ use prometheus_client::metrics::counter::Counter;
 use tonic::{
     body::Body,
     codegen::{Body as HttpBody, Service},
-    transport::Channel,
 };
 
-use super::peers::{Peers, sender};
+use super::peers::{Peers, Wire, WireError, sender};
 use crate::metrics::{Frames, Metrics, member_label};
 
 /// A connection to a peer that counts.
 #[derive(Clone)]
 pub(crate) struct Counted {
-    channel: Channel,
+    wire: Wire,
     sent: Counter,
     received: Counter,
 }
 
 impl Counted {
-    pub(crate) fn new(channel: Channel, metrics: &Metrics, peer: u64) -> Self {
+    pub(crate) fn new(wire: Wire, metrics: &Metrics, peer: u64) -> Self {
         let [sent, received] = counters(metrics, peer);
-        Self { channel, sent, received }
+        Self { wire, sent, received }
     }
 }
 
 impl Service<http::Request<Body>> for Counted {
     type Response = http::Response<Body>;
-    type Error = tonic::transport::Error;
+    type Error = WireError;
     type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.channel.poll_ready(context)
+        self.wire.poll_ready(context)
     }
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
         let (sent, received) = (self.sent.clone(), self.received.clone());
-        let response = self.channel.call(request.map(|body| Body::new(watched(body, sent))));
+        let response = self.wire.call(request.map(|body| Body::new(watched(body, sent))));
         Box::pin(async move { Ok(response.await?.map(|body| Body::new(watched(body, received)))) })
     }
 }

@@ -111,8 +111,8 @@ fn latest_note(waiting: &mut Vec<Request>) -> Option<Batch> {
 
 async fn sync(database: &Arc<dyn Database>, observe: &impl Fn(Duration)) -> io::Result<()> {
     let (database, start) = (database.clone(), Instant::now());
-    let synced = tokio::task::spawn_blocking(move || database.sync()).await;
-    let synced = synced.map_err(io::Error::other).and_then(|result| result.map_err(io_error));
+    let synced = database.offload().run(move || database.sync()).await;
+    let synced = synced.and_then(|result| result.map_err(io_error));
     observe(start.elapsed());
     synced
 }

@@ -32,13 +32,13 @@ impl RaftNode {
     pub(crate) async fn hash_here(&self, revision: i64) -> Result<Print, Refusal> {
         let _turn = self.inner.hashing.lock().await;
         let node = self.clone();
-        let hashed = tokio::task::spawn_blocking(move || {
+        let hash = move || {
             let start = std::time::Instant::now();
             let hashed = hash::hash_kv(&*node.state().database().snapshot(), revision, node.scratch());
             node.metrics().hash_rev.observe(start.elapsed().as_secs_f64());
             hashed
-        });
-        match hashed.await.map_err(|_| Refusal::Stopped)? {
+        };
+        match self.state().database().offload().run(hash).await.map_err(|_| Refusal::Stopped)? {
             Ok(hash) => {
                 let current = self.state().revision().max(hash.revision);
                 Ok(Print { hash: hash.hash, revision: hash.revision, compacted: hash.compacted, current })

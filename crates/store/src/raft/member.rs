@@ -10,10 +10,7 @@ use std::{
 };
 
 use openraft::{RaftMetrics, async_runtime::watch::WatchReceiver};
-use tokio::{
-    sync::watch,
-    time::{Instant, timeout_at},
-};
+use tokio::time::{Instant, timeout_at};
 
 use super::{
     barrier::Barrier,
@@ -28,7 +25,7 @@ use super::{
     removed::Removed,
     server::PeerService,
     snapshot::Snapshots,
-    types::{Member, Proposal, Raft, TypeConfig},
+    types::{AppliedReceiver, Member, Proposal, Raft, TypeConfig},
 };
 use crate::{
     command::{Command, Outcome},
@@ -54,7 +51,7 @@ pub(super) struct Inner {
     pub(super) identity: Identity,
     pub(super) raft: Raft,
     pub(super) state: Arc<State>,
-    pub(super) home: Arc<Home>,
+    pub(super) home: Arc<dyn Home>,
     pub(super) log: LogStore,
     pub(super) leadership: Leadership,
     pub(super) peers: Peers,
@@ -63,7 +60,7 @@ pub(super) struct Inner {
     pub(super) barrier: Barrier,
     pub(super) snapshots: Snapshots,
     pub(super) contact: Contact,
-    pub(super) applied: watch::Receiver<u64>,
+    pub(super) applied: AppliedReceiver,
     pub(super) removed: Removed,
     /// Held while the state is hashed for another member.
     pub(super) hashing: tokio::sync::Mutex<()>,
@@ -160,7 +157,7 @@ impl RaftNode {
             leads: leader.is_some_and(|leader| self.inner.leadership.is_mine(&leader)),
             term: metrics.current_term,
             committed: metrics.local_committed.map_or(0, |id| id.index),
-            applied: self.inner.applied.borrow().saturating_sub(1),
+            applied: self.inner.applied.borrow_watched().saturating_sub(1),
             pending: self.inner.proposals.pending(),
             learner: metrics.membership_config.membership().get_node(&id).is_some_and(|member| member.learner),
         }
@@ -283,8 +280,8 @@ impl RaftNode {
         if let Err(error) = self.inner.raft.shutdown().await {
             tracing::warn!(%error, "stop consensus");
         }
-        let home = self.inner.home.clone();
-        let flushed = tokio::task::spawn_blocking(move || home.current().sync()).await;
+        let database = self.inner.home.current();
+        let flushed = database.offload().run(move || database.sync()).await;
         match flushed {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::warn!(%error, "flush state"),

@@ -196,6 +196,7 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         let call = async move |mut client: Client| client.install_snapshot(messages).await;
         let sent = self.call(RPCTypes::InstallSnapshot, option.soft_ttl(), call);
         let response = tokio::select! {
+            biased;
             closed = cancel => return Err(closed.into()),
             response = sent => response?,
         };

@@ -4,7 +4,7 @@
 //! it would help elect a leader without those writes. As in etcd, the other members tell which it is; unlike in etcd,
 //! a leader it has answered and a member it has asked for votes know it too, not only who saw it publish itself.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures::future::join_all;
 use openraft::async_runtime::watch::WatchReceiver;
@@ -36,7 +36,7 @@ pub(crate) struct Known {
 /// # Errors
 /// One does.
 pub(crate) async fn check(identity: &Identity, initial: &BTreeMap<u64, Member>, tls: PeerTls) -> Result<(), Known> {
-    let peers = Peers::new(identity.clone(), tls, Metrics::new());
+    let peers = Peers::new(identity.clone(), Arc::new(tls), Metrics::new());
     let others = initial.iter().filter(|(id, _)| **id != identity.member_id);
     let asked = others.map(async |(id, other)| match timeout(ANSWER, ask(&peers, *id, other, identity.member_id)).await {
         Ok(Ok(answer)) => answer.seen.then(|| other.name.clone()),

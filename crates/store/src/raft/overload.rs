@@ -12,7 +12,7 @@ impl RaftNode {
     /// Refuses a proposal while too much waits to be applied already.
     pub(super) fn check_load(&self) -> Result<(), Refusal> {
         let committed = self.raft().metrics().borrow_watched().local_committed.map_or(0, |id| id.index);
-        let applied = self.inner.applied.borrow().saturating_sub(1);
+        let applied = self.inner.applied.borrow_watched().saturating_sub(1);
         check(committed, applied)
     }
 }

@@ -1,7 +1,7 @@
 //! Connections to the other members.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet},
     io,
     path::PathBuf,
     sync::Arc,
@@ -10,10 +10,12 @@ use std::{
 
 use parking_lot::Mutex;
 use tonic::{
+    body::Body,
     metadata::{Ascii, MetadataValue},
     service::{Interceptor, interceptor::InterceptedService},
     transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity as KeyPair},
 };
+use tower::{BoxError, ServiceExt as _, util::BoxCloneService};
 
 use super::{
     counted::Counted,
@@ -38,7 +40,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(2);
 const MAX_MESSAGE: usize = 64 << 20;
 
 /// What travels on a connection of its own, so that it waits for nothing else.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Lane {
     /// Heartbeats, votes.
     Control,
@@ -58,7 +60,7 @@ pub(crate) enum Error {
     #[error("read {0}")]
     TlsFile(PathBuf, #[source] std::io::Error),
     #[error("connect to {0}")]
-    Connect(String, #[source] tonic::transport::Error),
+    Connect(String, #[source] BoxError),
 }
 
 impl Error {
@@ -77,24 +79,46 @@ pub(crate) struct PeerTls {
     pub(crate) ca_file: Option<PathBuf>,
 }
 
+/// A connection to a peer: requests in, responses out.
+pub(crate) type Wire = BoxCloneService<http::Request<Body>, http::Response<Body>, WireError>;
+
+/// A connection that broke.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct WireError(#[from] BoxError);
+
+/// How the addresses of peers are reached.
+#[async_trait::async_trait]
+pub(crate) trait Dial: Send + Sync {
+    /// Makes a connection. An error means that nobody heard of it.
+    async fn dial(&self, url: &str) -> Result<Wire, Error>;
+}
+
+#[async_trait::async_trait]
+impl Dial for PeerTls {
+    async fn dial(&self, url: &str) -> Result<Wire, Error> {
+        Ok(Wire::new(channel(url, self).await?.map_err(|error| WireError(error.into()))))
+    }
+}
+
 pub(crate) type Client = PeerClient<InterceptedService<Counted, Stamp>>;
 
 /// Connections by member and lane; clones share them.
 #[derive(Clone)]
 pub(crate) struct Peers {
     identity: Identity,
-    tls: PeerTls,
-    open: Arc<Mutex<HashMap<(u64, Lane), Counted>>>,
+    dial: Arc<dyn Dial>,
+    open: Arc<Mutex<BTreeMap<(u64, Lane), Counted>>>,
     /// Where members are reached by now; whoever asks may know an older address.
-    addresses: Arc<Mutex<HashMap<u64, Vec<String>>>>,
+    addresses: Arc<Mutex<BTreeMap<u64, Vec<String>>>>,
     /// Peers that could not be reached last time; so that a lost peer is logged once, not at each attempt.
-    lost: Arc<Mutex<HashSet<u64>>>,
+    lost: Arc<Mutex<BTreeSet<u64>>>,
     metrics: Metrics,
 }
 
 impl Peers {
-    pub(crate) fn new(identity: Identity, tls: PeerTls, metrics: Metrics) -> Self {
-        Self { identity, tls, open: Arc::default(), addresses: Arc::default(), lost: Arc::default(), metrics }
+    pub(crate) fn new(identity: Identity, dial: Arc<dyn Dial>, metrics: Metrics) -> Self {
+        Self { identity, dial, open: Arc::default(), addresses: Arc::default(), lost: Arc::default(), metrics }
     }
 
     /// It is a member, as far as this one knows.
@@ -109,25 +133,25 @@ impl Peers {
     /// A client on an open connection. An error means that nothing was sent.
     pub(crate) async fn client(&self, id: u64, member: &Member, lane: Lane) -> Result<Client, Error> {
         let known = self.open.lock().get(&(id, lane)).cloned();
-        let channel = match known {
-            Some(channel) => channel,
+        let wire = match known {
+            Some(wire) => wire,
             None => {
                 tracing::debug!(peer = format!("{id:x}"), ?lane, "connect");
-                let channel = self.connect(id, member).await;
-                self.note(id, member, channel.as_ref().err());
-                let channel = Counted::new(channel?, &self.metrics, id);
-                self.open.lock().insert((id, lane), channel.clone());
-                channel
+                let wire = self.connect(id, member).await;
+                self.note(id, member, wire.as_ref().err());
+                let wire = Counted::new(wire?, &self.metrics, id);
+                self.open.lock().insert((id, lane), wire.clone());
+                wire
             }
         };
         let stamp = Stamp::new(&self.identity, id);
-        let client = PeerClient::with_interceptor(channel, stamp);
+        let client = PeerClient::with_interceptor(wire, stamp);
         Ok(client.max_decoding_message_size(MAX_MESSAGE).max_encoding_message_size(MAX_MESSAGE))
     }
 
     /// Takes note of the membership: connections to where somebody is no more are given up.
     pub(crate) fn know(&self, members: Vec<(u64, Member, bool)>) {
-        let now: HashMap<_, _> = members.into_iter().map(|(id, member, _)| (id, member.peer_urls)).collect();
+        let now: BTreeMap<_, _> = members.into_iter().map(|(id, member, _)| (id, member.peer_urls)).collect();
         let mut known = self.addresses.lock();
         if *known != now {
             let moved = |id: &u64| known.get(id).is_some_and(|urls| now.get(id) != Some(urls));
@@ -164,12 +188,13 @@ impl Peers {
         self.addresses.lock().get(&id).cloned().unwrap_or_else(|| member.peer_urls.clone())
     }
 
-    async fn connect(&self, id: u64, member: &Member) -> Result<Channel, Error> {
+    async fn connect(&self, id: u64, member: &Member) -> Result<Wire, Error> {
         let mut error = Error::NoUrl(id);
         for url in &self.urls(id, member) {
-            match endpoint(url, &self.tls)?.connect().await {
-                Ok(channel) => return Ok(channel),
-                Err(source) => error = Error::Connect(url.clone(), source),
+            match self.dial.dial(url).await {
+                Ok(wire) => return Ok(wire),
+                Err(Error::Connect(url, source)) => error = Error::Connect(url, source),
+                Err(other) => return Err(other),
             }
         }
         Err(error)
@@ -178,8 +203,11 @@ impl Peers {
 
 /// Asks at an address who the members are.
 pub(crate) async fn directory(url: &str, tls: &PeerTls) -> Result<DirectoryClient<Channel>, Error> {
-    let channel = endpoint(url, tls)?.connect().await.map_err(|source| Error::Connect(url.to_owned(), source))?;
-    Ok(DirectoryClient::new(channel))
+    Ok(DirectoryClient::new(channel(url, tls).await?))
+}
+
+async fn channel(url: &str, tls: &PeerTls) -> Result<Channel, Error> {
+    endpoint(url, tls)?.connect().await.map_err(|source| Error::Connect(url.to_owned(), source.into()))
 }
 
 fn endpoint(url: &str, tls: &PeerTls) -> Result<Endpoint, Error> {
@@ -259,7 +287,7 @@ mod tests {
     async fn a_peer_that_accepts_a_connection_and_stays_silent_is_not_waited_for() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("https://{}", listener.local_addr().unwrap());
-        let peers = Peers::new(Identity { cluster_id: 1, member_id: 2 }, PeerTls::default(), Metrics::new());
+        let peers = Peers::new(Identity { cluster_id: 1, member_id: 2 }, Arc::new(PeerTls::default()), Metrics::new());
         let silent = Member { name: "silent".into(), peer_urls: vec![url], learner: false };
         let connected = peers.client(3, &silent, Lane::Log);
         let connected = tokio::time::timeout(3 * CONNECT_TIMEOUT, connected).await.expect("it gives up");
@@ -270,7 +298,7 @@ mod tests {
     async fn only_where_nobody_listens_a_connection_is_refused() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let peers = Peers::new(Identity { cluster_id: 1, member_id: 2 }, PeerTls::default(), Metrics::new());
+        let peers = Peers::new(Identity { cluster_id: 1, member_id: 2 }, Arc::new(PeerTls::default()), Metrics::new());
         let member = Member { name: "gone".into(), peer_urls: vec![url], learner: false };
         assert!(!peers.refuses(3, &member).await);
         drop(listener);

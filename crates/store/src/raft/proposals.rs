@@ -1,7 +1,7 @@
 //! Proposals on their way: from a client's request on this member, through the leader's log, to the outcome this
 //! member computes when it applies the entry itself.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
@@ -26,7 +26,7 @@ pub(crate) struct Proposals(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    waiting: HashMap<u64, Waiting>,
+    waiting: BTreeMap<u64, Waiting>,
     /// The latest leadership an entry was applied of.
     leader: Option<LeaderId>,
 }
@@ -89,7 +89,7 @@ impl Proposals {
             return;
         }
         state.leader = Some(leader);
-        let lost = state.waiting.extract_if(|_, waiting| waiting.leader.is_some_and(|sent_to| sent_to < leader));
+        let lost = state.waiting.extract_if(.., |_, waiting| waiting.leader.is_some_and(|sent_to| sent_to < leader));
         for (_, waiting) in lost {
             // Gone when its client gave up.
             let _ = waiting.tell.send(Fate::Lost);
@@ -98,7 +98,7 @@ impl Proposals {
 
     /// A snapshot took the place of entries that were not applied one by one.
     pub(crate) fn skipped_by_snapshot(&self) {
-        for (_, waiting) in self.0.lock().waiting.drain() {
+        for waiting in std::mem::take(&mut self.0.lock().waiting).into_values() {
             let _ = waiting.tell.send(Fate::Unknown);
         }
     }

@@ -126,6 +126,7 @@ impl Sender {
         let proposals = proposals.into_iter().map(Into::into).collect();
         let request = pb::ProposeRequest { leader: Some(leader.id.into()), proposals };
         let answer = tokio::select! {
+            biased;
             answer = client.propose(request) => answer,
             // A leader cut off may never answer, and what it would say no longer counts: the next one's first entry tells.
             () = self.leadership.end_of(leader.id) => return,

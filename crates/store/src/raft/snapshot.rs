@@ -1,7 +1,8 @@
 //! Snapshots: checkpoints of `kv/` that are sent to followers too far behind for the log.
 
 use std::{
-    io,
+    fs::{self, File},
+    io::{self, Read as _, Write as _},
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -9,12 +10,8 @@ use std::{
     },
 };
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use futures::{Stream, StreamExt, stream};
-use tokio::{
-    fs::File,
-    io::{AsyncReadExt, AsyncWriteExt},
-};
 use tonic::{Status, Streaming};
 
 use super::{
@@ -24,6 +21,7 @@ use super::{
         pb::{self, snapshot_message::Part},
     },
 };
+use crate::disk::Offload;
 
 /// Bytes of a file in one message.
 const CHUNK: usize = 256 << 10;
@@ -33,25 +31,28 @@ const CHUNK: usize = 256 << 10;
 pub(crate) struct Files(Arc<Directory>);
 
 #[derive(Debug)]
-struct Directory(PathBuf);
+struct Directory {
+    path: PathBuf,
+    offload: Offload,
+}
 
 impl Drop for Directory {
     fn drop(&mut self) {
         // Gone already when the snapshot was installed; anything else left behind is removed at the next start.
-        let _ = std::fs::remove_dir_all(&self.0);
+        let _ = fs::remove_dir_all(&self.path);
     }
 }
 
 impl Files {
     /// Where they lie.
     pub(crate) fn path(&self) -> &Path {
-        &self.0.0
+        &self.0.path
     }
 
     /// Names and sizes, in the order in which they are sent.
     pub(crate) fn list(&self) -> io::Result<Vec<pb::SnapshotFile>> {
         let mut files = Vec::new();
-        for entry in std::fs::read_dir(self.path())? {
+        for entry in fs::read_dir(self.path())? {
             let entry = entry?;
             let name = entry.file_name().into_string().map_err(|name| io::Error::other(format!("file name {name:?}")))?;
             files.push(pb::SnapshotFile { name, size: entry.metadata()?.len() });
@@ -73,24 +74,30 @@ impl Files {
 
 /// The chunks of one file, ended by `None` when it cannot be read.
 async fn chunks(files: Files, file: pb::SnapshotFile) -> impl Stream<Item = Option<pb::SnapshotMessage>> + Send {
-    let opened = File::open(files.path().join(&file.name)).await;
+    let path = files.path().join(&file.name);
+    let opened = files.0.offload.run(move || File::open(path)).await.flatten();
     stream::unfold((Some(opened), file.size, files), |(opened, left, files)| async move {
-        let mut opened = match opened? {
+        let opened = match opened? {
             Ok(opened) if left > 0 => opened,
             Ok(_) => return None,
             Err(error) => return Some((lost(&error), (None, 0, files))),
         };
-        let size = left.min(CHUNK as u64) as usize;
-        let mut data = BytesMut::zeroed(size);
-        match opened.read_exact(&mut data).await {
-            Ok(_) => {
-                let chunk = pb::SnapshotChunk { data: data.freeze() };
-                let message = pb::SnapshotMessage { part: Some(Part::Chunk(chunk)) };
-                Some((Some(message), (Some(Ok(opened)), left - size as u64, files)))
+        let size = left.min(CHUNK as u64);
+        match files.0.offload.run(move || read(opened, size as usize)).await.flatten() {
+            Ok((opened, data)) => {
+                let message = pb::SnapshotMessage { part: Some(Part::Chunk(pb::SnapshotChunk { data })) };
+                Some((Some(message), (Some(Ok(opened)), left - size, files)))
             }
             Err(error) => Some((lost(&error), (None, 0, files))),
         }
     })
+}
+
+/// The next bytes of a file.
+fn read(mut file: File, size: usize) -> io::Result<(File, Bytes)> {
+    let mut data = BytesMut::zeroed(size);
+    file.read_exact(&mut data)?;
+    Ok((file, data.freeze()))
 }
 
 fn lost(error: &io::Error) -> Option<pb::SnapshotMessage> {
@@ -110,16 +117,17 @@ pub(crate) struct Incoming {
 pub(crate) struct Snapshots {
     directory: PathBuf,
     number: Arc<AtomicU64>,
+    offload: Offload,
 }
 
 impl Snapshots {
     /// Starts empty: what an earlier run left is removed.
-    pub(crate) fn open(directory: PathBuf) -> io::Result<Self> {
-        match std::fs::remove_dir_all(&directory) {
+    pub(crate) fn open(directory: PathBuf, offload: Offload) -> io::Result<Self> {
+        match fs::remove_dir_all(&directory) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => std::fs::create_dir_all(&directory)?,
+            _ => fs::create_dir_all(&directory)?,
         }
-        Ok(Self { directory, number: Arc::default() })
+        Ok(Self { directory, number: Arc::default(), offload })
     }
 
     /// Where they lie.
@@ -130,7 +138,7 @@ impl Snapshots {
     /// A place for a new snapshot; the directory does not exist yet.
     pub(crate) fn place(&self) -> Files {
         let number = self.number.fetch_add(1, Ordering::Relaxed);
-        Files(Arc::new(Directory(self.directory.join(number.to_string()))))
+        Files(Arc::new(Directory { path: self.directory.join(number.to_string()), offload: self.offload.clone() }))
     }
 
     /// Receives a snapshot into files that are durable on return.
@@ -143,35 +151,38 @@ impl Snapshots {
         let meta = header.meta.ok_or(wire::Error::Missing("the snapshot's position")).map_err(garbled)?;
         let files = self.place();
         let failed = |error: io::Error| Status::internal(format!("write snapshot: {error}"));
-        tokio::fs::create_dir(files.path()).await.map_err(failed)?;
+        let path = files.path().to_owned();
+        self.offload.run(move || fs::create_dir(path)).await.flatten().map_err(failed)?;
         for file in header.files {
-            write(files.path(), &file, &mut messages).await?;
+            self.write(files.path(), &file, &mut messages).await?;
         }
-        sync_directory(files.path()).map_err(failed)?;
+        let path = files.path().to_owned();
+        self.offload.run(move || sync_directory(&path)).await.flatten().map_err(failed)?;
         Ok(Incoming { vote, meta: meta.try_into().map_err(garbled)?, files })
     }
-}
-
-/// Writes one file from the next chunks.
-async fn write(directory: &Path, file: &pb::SnapshotFile, messages: &mut Streaming<pb::SnapshotMessage>) -> Result<(), Status> {
-    if file.name.contains(['/', '\0']) || file.name.starts_with('.') {
-        return Err(Status::invalid_argument(format!("snapshot file name {:?}", file.name)));
+    /// Writes one file from the next chunks.
+    async fn write(&self, directory: &Path, file: &pb::SnapshotFile, messages: &mut Streaming<pb::SnapshotMessage>) -> Result<(), Status> {
+        if file.name.contains(['/', '\0']) || file.name.starts_with('.') {
+            return Err(Status::invalid_argument(format!("snapshot file name {:?}", file.name)));
+        }
+        let failed = |error: io::Error| Status::internal(format!("write snapshot file {}: {error}", file.name));
+        let path = directory.join(&file.name);
+        let mut out = self.offload.run(move || File::create_new(path)).await.flatten().map_err(failed)?;
+        let mut left = file.size;
+        while left > 0 {
+            let Some(pb::SnapshotMessage { part: Some(Part::Chunk(chunk)) }) = messages.message().await? else {
+                return Err(Status::data_loss(format!("snapshot file {} is cut short", file.name)));
+            };
+            let size = chunk.data.len() as u64;
+            left = left.checked_sub(size).ok_or_else(|| Status::data_loss(format!("snapshot file {} is too long", file.name)))?;
+            let written = self.offload.run(move || out.write_all(&chunk.data).map(|()| out));
+            out = written.await.flatten().map_err(failed)?;
+        }
+        self.offload.run(move || out.sync_all()).await.flatten().map_err(failed)
     }
-    let failed = |error: io::Error| Status::internal(format!("write snapshot file {}: {error}", file.name));
-    let mut out = File::create_new(directory.join(&file.name)).await.map_err(failed)?;
-    let mut left = file.size;
-    while left > 0 {
-        let Some(pb::SnapshotMessage { part: Some(Part::Chunk(chunk)) }) = messages.message().await? else {
-            return Err(Status::data_loss(format!("snapshot file {} is cut short", file.name)));
-        };
-        let size = chunk.data.len() as u64;
-        left = left.checked_sub(size).ok_or_else(|| Status::data_loss(format!("snapshot file {} is too long", file.name)))?;
-        out.write_all(&chunk.data).await.map_err(failed)?;
-    }
-    out.sync_all().await.map_err(failed)
 }
 
 /// Makes the names in a directory durable.
 pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
-    std::fs::File::open(directory)?.sync_all()
+    File::open(directory)?.sync_all()
 }

@@ -3,13 +3,12 @@
 use std::{
     collections::BTreeMap,
     io,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{Arc, atomic::AtomicU64},
     time::Duration,
 };
 
 use openraft::async_runtime::watch::WatchReceiver as _;
-use tokio::sync::watch;
 
 use super::{
     barrier::{Barrier, Rounds},
@@ -21,7 +20,7 @@ use super::{
     member::{Inner, RaftNode},
     membership::{self, Identity},
     network::Network,
-    peers::{PeerTls, Peers},
+    peers::{Dial, Peers},
     probe,
     proposals::Proposals,
     proposer::{Proposer, Sender},
@@ -29,10 +28,10 @@ use super::{
     removed::{self, Removed},
     snapshot::Snapshots,
     state_machine::{Parts, StateMachine},
-    types::{Fatal, Member, Raft},
+    types::{AppliedReceiver, Fatal, Member, Raft},
 };
 use crate::{
-    disk::{self, Database, Home, Rocks, Shared},
+    disk::{self, Disks, Home},
     metrics::Metrics,
     state::{Clock, State},
 };
@@ -41,11 +40,14 @@ use crate::{
 pub(crate) struct Options {
     /// Where its databases lie; made when missing.
     pub(crate) directory: PathBuf,
+    /// Opens them.
+    pub(crate) disks: disk::Open,
     /// Who a new directory belongs to, or why that cannot be told; one that is in use knows by itself.
     pub(crate) identity: Result<Identity, membership::Error>,
     /// The members of a new cluster; empty when an existing one is joined.
     pub(crate) initial: BTreeMap<u64, Member>,
-    pub(crate) tls: PeerTls,
+    /// How it reaches the others.
+    pub(crate) dial: Arc<dyn Dial>,
     pub(crate) limits: Limits,
     pub(crate) heartbeat: Duration,
     pub(crate) election_timeout: Duration,
@@ -82,12 +84,13 @@ impl RaftNode {
     /// Opens what lies in the directory, replays what was committed, and takes part in the cluster.
     pub(crate) async fn start(options: Options) -> Result<Self, Error> {
         let directory = options.directory.clone();
-        let (database, home) = open(&directory)?;
+        let Disks { log: database, home } = open(&options)?;
         let metrics = options.metrics.clone();
         let log = LogStore::open(database, move |took| metrics.wal_synced(took));
         let log = log.map_err(|e| Error::Log(directory.clone(), e))?;
         let state = State::open(home.current(), options.clock.clone()).map_err(|e| Error::Open(directory.clone(), e))?;
-        let snapshots = Snapshots::open(directory.join("snapshots")).map_err(|e| Error::Create(directory.clone(), e))?;
+        let snapshots =
+            Snapshots::open(directory.join("snapshots"), home.current().offload()).map_err(|e| Error::Create(directory.clone(), e))?;
         let known = log.identity().map_err(|e| Error::Log(directory.clone(), e))?;
         let identity = known.clone().map_or_else(|| options.identity.clone(), Ok)?;
         let proposals = Arc::<Proposals>::default();
@@ -104,7 +107,7 @@ impl RaftNode {
         });
         let machine = machine.map_err(|e| Error::Log(directory.clone(), e))?;
         let applied = machine.applied();
-        let peers = Peers::new(identity.clone(), options.tls.clone(), options.metrics.clone());
+        let peers = Peers::new(identity.clone(), options.dial.clone(), options.metrics.clone());
         let network = Network { peers: peers.clone(), id: identity.member_id };
         let config = Arc::new(config(&options)?);
         let raft = Raft::new(identity.member_id, config, network, log.clone(), machine).await;
@@ -175,23 +178,19 @@ struct Wired {
     identity: Identity,
     raft: Raft,
     state: Arc<State>,
-    home: Arc<Home>,
+    home: Arc<dyn Home>,
     log: LogStore,
     peers: Peers,
     proposals: Arc<Proposals>,
     snapshots: Snapshots,
-    applied: watch::Receiver<u64>,
+    applied: AppliedReceiver,
     removed: Removed,
 }
 
-fn open(directory: &Path) -> Result<(Arc<dyn Database>, Arc<Home>), Error> {
-    let create = |path: PathBuf| std::fs::create_dir_all(&path).map_err(|e| Error::Create(path, e));
-    create(directory.join("raft"))?;
-    let opened = |e| Error::Open(directory.to_owned(), e);
-    let shared = Arc::new(Shared::default());
-    let raft = Rocks::open_raft(&directory.join("raft"), &shared).map_err(opened)?;
-    let home = Home::open(directory.to_owned(), shared).map_err(opened)?;
-    Ok((Arc::new(raft), Arc::new(home)))
+fn open(options: &Options) -> Result<Disks, Error> {
+    let path = options.directory.join("raft");
+    std::fs::create_dir_all(&path).map_err(|e| Error::Create(path, e))?;
+    (options.disks)(&options.directory).map_err(|e| Error::Open(options.directory.clone(), e))
 }
 
 /// etcd's timings in openraft's terms: a follower campaigns between one and a half and two election timeouts after it

@@ -9,8 +9,9 @@ use std::{
 use futures::{Stream, StreamExt};
 use openraft::{
     OptionalSend,
+    async_runtime::watch::{Watch, WatchSender},
     storage::{ApplyResponder, EntryResponder, RaftSnapshotBuilder, RaftStateMachine},
-    type_config::alias::SnapshotOf,
+    type_config::alias::{SnapshotOf, WatchOf},
 };
 use parking_lot::Mutex;
 use prometheus_client::metrics::gauge::Gauge;
@@ -23,7 +24,7 @@ use super::{
     proposals::Proposals,
     removed::Removed,
     snapshot::{Files, Snapshots},
-    types::{Entry, EntryPayload, LogId, SnapshotMeta, StoredMembership, TypeConfig},
+    types::{AppliedReceiver, AppliedSender, Entry, EntryPayload, LogId, SnapshotMeta, StoredMembership, TypeConfig},
     wire::{self, pb},
 };
 use crate::{
@@ -59,13 +60,13 @@ impl Position {
 /// The state machine of a member.
 pub(crate) struct StateMachine {
     state: Arc<State>,
-    home: Arc<Home>,
+    home: Arc<dyn Home>,
     snapshots: Snapshots,
     latest: Arc<Mutex<Option<(SnapshotMeta, Files)>>>,
     proposals: Arc<Proposals>,
     hardened: watch::Receiver<Hardened>,
     /// First index that is not applied yet.
-    applied: watch::Sender<u64>,
+    applied: AppliedSender,
     removed: Removed,
     metrics: Metrics,
     /// Applying a batch should not take longer.
@@ -76,7 +77,7 @@ pub(crate) struct StateMachine {
 /// What a [`StateMachine`] works with.
 pub(crate) struct Parts {
     pub(crate) state: Arc<State>,
-    pub(crate) home: Arc<Home>,
+    pub(crate) home: Arc<dyn Home>,
     pub(crate) snapshots: Snapshots,
     pub(crate) proposals: Arc<Proposals>,
     pub(crate) hardened: watch::Receiver<Hardened>,
@@ -89,14 +90,14 @@ impl StateMachine {
     /// Goes on where the database stands.
     pub(crate) fn open(parts: Parts) -> io::Result<Self> {
         let position = Position::read(&*parts.home.current())?;
-        let applied = watch::Sender::new(next(position.applied));
+        let (applied, _) = WatchOf::<TypeConfig>::channel(next(position.applied));
         let Parts { state, home, snapshots, proposals, hardened, removed, metrics, slow } = parts;
         removed.look(&*home.current()).map_err(io_error)?;
         Ok(Self { state, home, snapshots, latest: Arc::default(), proposals, hardened, applied, removed, metrics, slow, position })
     }
 
     /// Follows the first index that is not applied yet.
-    pub(crate) fn applied(&self) -> watch::Receiver<u64> {
+    pub(crate) fn applied(&self) -> AppliedReceiver {
         self.applied.subscribe()
     }
 
@@ -190,7 +191,7 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
             let Some(last) = entries.last().map(|entry| entry.log_id.index) else { continue };
             self.wait_hardened(last).await?;
             let mut outcomes = self.apply_batch(&entries)?.into_iter();
-            self.applied.send_replace(last + 1);
+            self.applied.send_if_different(last + 1);
             for (entry, responder) in entries.iter().zip(responders) {
                 self.tell(entry, &mut outcomes, responder);
             }
@@ -205,8 +206,8 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
     async fn install_snapshot(&mut self, meta: &SnapshotMeta, snapshot: Files) -> io::Result<()> {
         let _applying = Applying::new(&self.metrics.snapshot_applying);
         let (home, files) = (self.home.clone(), snapshot.clone());
-        let replaced = tokio::task::spawn_blocking(move || home.replace(files.path())).await;
-        replaced.map_err(io::Error::other)?.map_err(io_error)?;
+        let replaced = home.current().offload().run(move || home.replace(files.path())).await;
+        replaced?.map_err(io_error)?;
         let database = self.home.current();
         let position = Position::read(&*database)?;
         if position.applied != meta.last_log_id {
@@ -216,7 +217,7 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
         self.removed.look(&*database).map_err(io_error)?;
         self.state.replace(database).map_err(io_error)?;
         self.position = position;
-        self.applied.send_replace(next(self.position.applied));
+        self.applied.send_if_different(next(self.position.applied));
         self.proposals.skipped_by_snapshot();
         // The files moved away with the database; a fresh copy serves whoever asks for a snapshot now.
         let snapshot = self.get_snapshot_builder().await.build_snapshot().await?;
@@ -248,7 +249,7 @@ impl Drop for Applying {
 
 /// Takes a snapshot beside the running state machine.
 pub(crate) struct Builder {
-    home: Arc<Home>,
+    home: Arc<dyn Home>,
     snapshots: Snapshots,
     latest: Arc<Mutex<Option<(SnapshotMeta, Files)>>>,
     metrics: Metrics,
@@ -265,7 +266,7 @@ impl RaftSnapshotBuilder<TypeConfig> for Builder {
             let copy = home.read_copy(files.path()).map_err(io_error)?;
             Ok((Position::read(&*copy)?, files))
         };
-        let (position, files) = tokio::task::spawn_blocking(build).await.map_err(io::Error::other)??;
+        let (position, files) = self.home.current().offload().run(build).await??;
         let meta = SnapshotMeta { last_log_id: position.applied, last_membership: position.membership };
         *self.latest.lock() = Some((meta.clone(), files.clone()));
         self.metrics.snapshot_fsync.observe(start.elapsed().as_secs_f64());

@@ -15,6 +15,7 @@ use super::{
     Options, RaftNode,
     log_store::LogStore,
     membership,
+    peers::PeerTls,
     proposals::Proposals,
     reconfigure::Limits,
     removed::Removed,
@@ -24,7 +25,7 @@ use super::{
     wire::{self, pb},
 };
 use crate::{
-    disk::{Database, Home, Rocks, Shared, memory::Memory},
+    disk::{self, Database, Home as _, Rocks, RocksHome, Shared, memory::Memory},
     metrics::Metrics,
     state::State,
 };
@@ -35,13 +36,13 @@ struct Builder {
 }
 
 fn machine(directory: &TempDir, shared: Arc<Shared>) -> StateMachine {
-    let home = Arc::new(Home::open(directory.path().into(), shared).unwrap());
+    let home = Arc::new(RocksHome::open(directory.path().into(), shared).unwrap());
     // The suite applies entries it never appended.
     let (_, hardened) = watch::channel(Ok(u64::MAX));
     StateMachine::open(Parts {
         state: State::open(home.current(), Arc::new(Default::default)).unwrap(),
         home,
-        snapshots: Snapshots::open(directory.path().join("snapshots")).unwrap(),
+        snapshots: Snapshots::open(directory.path().join("snapshots"), Default::default()).unwrap(),
         proposals: Arc::<Proposals>::default(),
         hardened,
         removed: Removed::new(1),
@@ -178,7 +179,8 @@ async fn a_directory_of_nobody_is_claimed_only_by_a_listed_member() {
         directory: directory.path().into(),
         identity: Err(membership::Error::NotListed("x".into())),
         initial: Default::default(),
-        tls: Default::default(),
+        disks: Arc::new(disk::open),
+        dial: Arc::new(PeerTls::default()),
         limits: Limits { strict: true, learners: 1 },
         heartbeat: Duration::from_millis(100),
         election_timeout: Duration::from_secs(1),

@@ -74,3 +74,7 @@ pub(crate) type EntryPayload = alias::PayloadOf<TypeConfig>;
 pub(crate) type Membership = openraft::Membership<u64, Member>;
 pub(crate) type StoredMembership = alias::StoredMembershipOf<TypeConfig>;
 pub(crate) type SnapshotMeta = alias::SnapshotMetaOf<TypeConfig>;
+/// Tells the first index that is not applied yet.
+pub(crate) type AppliedSender = alias::WatchSenderOf<TypeConfig, u64>;
+/// Follows it.
+pub(crate) type AppliedReceiver = alias::WatchReceiverOf<TypeConfig, u64>;

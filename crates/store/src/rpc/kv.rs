@@ -124,7 +124,7 @@ impl Context {
         let single = range.range_end.is_empty();
         let state = self.node.state().clone();
         let read = move || state.read(|read, revisions| (range::range(read, revisions, &range), revisions.current));
-        let read = if single { read() } else { blocking(read).await? };
+        let read = if single { read() } else { blocking(self.node.state(), read).await? };
         trace.step("range keys");
         let (found, revision) = read.map_err(disk_status)?;
         Ok((found.map_err(status)?, revision))
@@ -136,7 +136,7 @@ impl Context {
         trace.step("agreement among raft nodes before linearized reading");
         let (state, operations) = (self.node.state().clone(), txn.success.len().max(txn.failure.len()));
         let read = move || state.read(|read, revisions| (read_only(read, revisions, &txn), revisions.current));
-        let (found, revision): (mvcc::Result<_>, _) = blocking(read).await?.map_err(disk_status)?;
+        let (found, revision): (mvcc::Result<_>, _) = blocking(self.node.state(), read).await?.map_err(disk_status)?;
         trace.step("read keys");
         self.note_read_txn(operations, &trace);
         Ok((revision, found.map_err(status)?))

@@ -82,7 +82,8 @@ impl Maintenance {
     ) -> Result<Hash, Status> {
         let _place = self.walk().await?;
         let (raft, start) = (self.raft.clone(), Instant::now());
-        let hashed = blocking(move || hash(&*raft.state().database().snapshot(), raft.scratch())).await?.map_err(backup_status);
+        let work = move || hash(&*raft.state().database().snapshot(), raft.scratch());
+        let hashed = blocking(self.raft.state(), work).await?.map_err(backup_status);
         took.observe(start.elapsed().as_secs_f64());
         hashed
     }
@@ -170,7 +171,7 @@ impl maintenance_server::Maintenance for Maintenance {
         let _place = self.rewrites.acquire().await.map_err(|_| Status::from(Refusal::Stopped))?;
         let raft = self.raft.clone();
         let metrics = self.context.metrics.clone();
-        let sizes = blocking(move || {
+        let sizes = blocking(self.raft.state(), move || {
             let start = Instant::now();
             metrics.defrag_inflight.set(1);
             let database = raft.state().database();

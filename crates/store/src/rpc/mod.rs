@@ -31,6 +31,7 @@ use crate::{
     mvcc::Failure,
     node::{Identity, Node},
     refusal::Refusal,
+    state::State,
     upkeep::quota::{self, Space},
 };
 use etcd::etcdserverpb::ResponseHeader;
@@ -108,7 +109,7 @@ fn disk_status(error: disk::Error) -> Status {
     Refusal::Stopped.into()
 }
 
-/// Runs a read that may take long off the async threads.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Status> {
-    tokio::task::spawn_blocking(work).await.map_err(|_| Status::from(Refusal::Stopped))
+/// Runs a read of the state that may take long off the async threads.
+async fn blocking<T: Send + 'static>(state: &State, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Status> {
+    state.database().offload().run(work).await.map_err(|_| Status::from(Refusal::Stopped))
 }

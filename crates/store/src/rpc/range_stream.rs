@@ -95,7 +95,8 @@ impl Rest {
     ) -> Result<(T, Revisions), Status> {
         let (state, range) = (self.context.node.state().clone(), self.range.clone());
         let mut trace = Trace::begin();
-        let read = blocking(move || state.read(|read, revisions| (how(read, revisions, &range), revisions))).await?;
+        let read = move || state.read(|read, revisions| (how(read, revisions, &range), revisions));
+        let read = blocking(self.context.node.state(), read).await?;
         trace.step("read keys");
         self.context.note_range(&self.range, &trace, Some(&command::RangeResponse::default()));
         let (found, revisions) = read.map_err(disk_status)?;

@@ -119,6 +119,7 @@ pub(crate) async fn run(node: Arc<dyn Node>, policy: Policy, leads: impl Fn() ->
     loop {
         schedule.look(node.state().revision());
         tokio::select! {
+            biased;
             () = stop.cancelled() => return,
             () = tokio::time::sleep(schedule.interval()) => {}
         }

@@ -23,6 +23,7 @@ impl Default for Pace {
 pub async fn run(state: Arc<State>, pace: Pace, metrics: Metrics, shutdown: CancellationToken) -> disk::Result<()> {
     loop {
         tokio::select! {
+            biased;
             () = shutdown.cancelled() => return Ok(()),
             () = state.compacted() => {}
         }
@@ -46,7 +47,7 @@ pub async fn run(state: Arc<State>, pace: Pace, metrics: Metrics, shutdown: Canc
 
 async fn step(state: &Arc<State>, rows: usize) -> disk::Result<Step> {
     let state = state.clone();
-    match tokio::task::spawn_blocking(move || state.scrub(rows)).await {
+    match state.database().offload().run(move || state.scrub(rows)).await {
         Ok(step) => step,
         // Only when the runtime shuts down.
         Err(_) => Ok(Step { done: true, removed: 0 }),

@@ -68,6 +68,7 @@ pub(crate) async fn run_periodic(raft: RaftNode, interval: Duration, stop: Shutd
 
 async fn wait(interval: Duration, stop: &Shutdown) -> bool {
     tokio::select! {
+        biased;
         () = stop.cancelled() => false,
         () = tokio::time::sleep(interval) => true,
     }

@@ -120,6 +120,7 @@ pub(crate) async fn run(node: Arc<dyn Node>, quota: Option<u64>, disarms: bool, 
     let Some(quota) = quota else { return };
     loop {
         tokio::select! {
+            biased;
             () = stop.cancelled() => return,
             () = tokio::time::sleep(LOOK) => {}
         }

@@ -57,7 +57,7 @@ impl RaftNode {
         // A member that is put out may never hear of it.
         if change != Change::Remove(self.identity().member_id) {
             let mut applied = self.inner.applied.clone();
-            let applied = timeout_at(deadline, applied.wait_for(|next| *next > index)).await;
+            let applied = timeout_at(deadline, applied.wait_until(|next| *next > index)).await;
             applied.map_err(|_| Refusal::TimeoutWaitingForApply)?.map_err(|_| Refusal::Stopped)?;
         }
         Ok(())

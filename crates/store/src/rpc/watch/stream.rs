@@ -73,7 +73,12 @@ impl Stream {
         progress.set_missed_tick_behavior(MissedTickBehavior::Delay);
         progress.reset();
         loop {
+            // What is rare comes first. A client that floods its stream with requests delays its own events only.
             let sent = tokio::select! {
+                biased;
+                () = self.sender.closed() => Err(Closed),
+                () = &mut leader_lost => self.end(Refusal::NoLeader).await,
+                _ = progress.tick() => self.notify_progress().await,
                 request = requests.message() => match request {
                     Ok(Some(request)) => self.request(request).await,
                     Ok(None) => Err(Closed),
@@ -84,9 +89,6 @@ impl Stream {
                     }
                 },
                 id = self.session.ready() => self.deliver(id).await,
-                _ = progress.tick() => self.notify_progress().await,
-                () = &mut leader_lost => self.end(Refusal::NoLeader).await,
-                () = self.sender.closed() => Err(Closed),
             };
             if sent.is_err() {
                 return;
@@ -191,7 +193,7 @@ impl Stream {
                 chunk.map(Ok)
             })
         };
-        let chunk: disk::Result<Result<history::Chunk, i64>> = match blocking(read).await {
+        let chunk: disk::Result<Result<history::Chunk, i64>> = match blocking(self.context.node.state(), read).await {
             Ok(read) => read.and_then(|chunk| chunk),
             Err(_) => return Err(Closed),
         };

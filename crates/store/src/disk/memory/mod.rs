@@ -1,44 +1,18 @@
 //! A simulated disk: writes are visible at once and survive a crash only as far as they were synced.
 //!
 //! After a [`Memory::crash`] the synced state is there, plus as many of the later batches as the caller decides
-//! the disk got around to, each whole or not at all.
+//! the disk got around to, each whole or not at all: RocksDB's log of writes loses a torn record at its end, and its
+//! tables reach the disk together. How long work takes is decided by an [`Offload`].
 
-use super::{Batch, Column, Cursor, Database, Read, Result, Write};
+mod columns;
+mod home;
+
+pub use home::MemoryHome;
+
+use super::{Batch, Column, Cursor, Database, Offload, Read, Result};
 use bytes::Bytes;
+use columns::Columns;
 use parking_lot::RwLock;
-use std::{collections::BTreeMap, ops::Bound, sync::Arc};
-
-type Rows = BTreeMap<Bytes, Bytes>;
-
-/// A state of all columns; columns are copied only when a snapshot still holds them.
-#[derive(Clone, Default)]
-struct Columns(BTreeMap<Column, Arc<Rows>>);
-
-impl Columns {
-    fn apply(&mut self, batch: &Batch) {
-        for write in &batch.writes {
-            match write {
-                Write::Put(column, key, value) => {
-                    self.rows_mut(*column).insert(key.clone(), value.clone());
-                }
-                Write::Delete(column, key) => {
-                    self.rows_mut(*column).remove(key);
-                }
-                Write::DeleteRange(column, start, end) => {
-                    self.rows_mut(*column).retain(|key, _| key < start || key >= end);
-                }
-            }
-        }
-    }
-
-    fn rows_mut(&mut self, column: Column) -> &mut Rows {
-        Arc::make_mut(self.0.entry(column).or_default())
-    }
-
-    fn rows(&self, column: Column) -> Arc<Rows> {
-        self.0.get(&column).cloned().unwrap_or_default()
-    }
-}
 
 #[derive(Default)]
 struct State {
@@ -49,7 +23,10 @@ struct State {
 
 /// A database in memory.
 #[derive(Default)]
-pub struct Memory(RwLock<State>);
+pub struct Memory {
+    state: RwLock<State>,
+    offload: Offload,
+}
 
 impl Memory {
     /// An empty disk.
@@ -57,54 +34,68 @@ impl Memory {
         Self::default()
     }
 
+    /// An empty disk that does its work so.
+    pub fn with_offload(offload: Offload) -> Self {
+        Self { offload, ..Self::default() }
+    }
+
+    /// A disk on which this is durable.
+    fn holding(columns: Columns, offload: Offload) -> Self {
+        let state = State { live: columns.clone(), synced: columns, unsynced: Vec::new() };
+        Self { state: RwLock::new(state), offload }
+    }
+
     /// Batches a crash may take away.
     pub fn unsynced(&self) -> usize {
-        self.0.read().unsynced.len()
+        self.state.read().unsynced.len()
     }
 
     /// Loses power: what was synced stays, and of what came after only the first `kept` batches.
     pub fn crash(&self, kept: usize) {
-        let mut state = self.0.write();
+        let mut state = self.state.write();
         let survived = std::mem::take(&mut state.unsynced);
         let mut columns = state.synced.clone();
         survived.iter().take(kept).for_each(|batch| columns.apply(batch));
         state.live = columns.clone();
         state.synced = columns;
     }
+
+    fn synced(&self) -> Columns {
+        self.state.read().synced.clone()
+    }
 }
 
 impl Read for Memory {
     fn get(&self, column: Column, key: &[u8]) -> Result<Option<Bytes>> {
-        Ok(self.0.read().live.0.get(&column).and_then(|rows| rows.get(key).cloned()))
+        self.state.read().live.get(column, key)
     }
 
     fn scan<'a>(&'a self, column: Column, start: &[u8], end: Option<&[u8]>) -> Result<Box<dyn Cursor + 'a>> {
-        Ok(Box::new(Walk::new(self.0.read().live.rows(column), start, end)))
+        Ok(Box::new(self.state.read().live.walk(column, start, end)))
     }
 }
 
 impl Database for Memory {
     fn snapshot<'a>(&'a self) -> Box<dyn Read + 'a> {
-        Box::new(self.0.read().live.clone())
+        Box::new(self.state.read().live.clone())
     }
 
     fn write(&self, batch: Batch) -> Result<()> {
-        let mut state = self.0.write();
+        let mut state = self.state.write();
         state.live.apply(&batch);
         state.unsynced.push(batch);
         Ok(())
     }
 
     fn sync(&self) -> Result<()> {
-        let mut state = self.0.write();
-        state.synced = state.live.clone();
-        state.unsynced.clear();
+        let state = &mut *self.state.write();
+        state.unsynced.drain(..).for_each(|batch| state.synced.apply(&batch));
         Ok(())
     }
 
     fn size(&self) -> Result<u64> {
-        let state = self.0.read();
-        let rows = state.live.0.values().flat_map(|rows| rows.iter());
+        let state = self.state.read();
+        let rows = state.live.iter().flat_map(|(_, rows)| rows);
         Ok(rows.map(|(key, value)| (key.len() + value.len()) as u64).sum())
     }
 
@@ -115,54 +106,9 @@ impl Database for Memory {
     fn rewrite(&self) -> Result<()> {
         Ok(())
     }
-}
 
-impl Read for Columns {
-    fn get(&self, column: Column, key: &[u8]) -> Result<Option<Bytes>> {
-        Ok(self.0.get(&column).and_then(|rows| rows.get(key).cloned()))
-    }
-
-    fn scan<'a>(&'a self, column: Column, start: &[u8], end: Option<&[u8]>) -> Result<Box<dyn Cursor + 'a>> {
-        Ok(Box::new(Walk::new(self.rows(column), start, end)))
-    }
-}
-
-struct Walk {
-    rows: Arc<Rows>,
-    end: Option<Bytes>,
-    row: Option<(Bytes, Bytes)>,
-}
-
-impl Walk {
-    fn new(rows: Arc<Rows>, start: &[u8], end: Option<&[u8]>) -> Self {
-        let mut walk = Walk { rows, end: end.map(Bytes::copy_from_slice), row: None };
-        walk.enter(Bound::Included(start));
-        walk
-    }
-
-    fn enter(&mut self, from: Bound<&[u8]>) {
-        let next = self.rows.range::<[u8], _>((from, Bound::Unbounded)).next();
-        self.row = next.filter(|(key, _)| self.end.as_ref().is_none_or(|end| *key < end)).map(|(key, value)| (key.clone(), value.clone()));
-    }
-}
-
-impl Cursor for Walk {
-    fn row(&self) -> Option<(&[u8], &[u8])> {
-        self.row.as_ref().map(|(key, value)| (&key[..], &value[..]))
-    }
-
-    fn advance(&mut self) -> Result<()> {
-        if let Some((key, _)) = self.row.take() {
-            self.enter(Bound::Excluded(&key[..]));
-        }
-        Ok(())
-    }
-
-    fn seek(&mut self, key: &[u8]) -> Result<()> {
-        if self.row.as_ref().is_some_and(|(at, _)| at < key) {
-            self.enter(Bound::Included(key));
-        }
-        Ok(())
+    fn offload(&self) -> Offload {
+        self.offload.clone()
     }
 }
 
