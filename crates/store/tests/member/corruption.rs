@@ -4,14 +4,14 @@ use std::{path::Path, sync::Arc};
 
 use bytes::Bytes;
 use etcd::etcdserverpb::CompactionRequest;
-use store::disk::{Batch, Column, Home, Shared};
+use store::disk::{Batch, Column, Home as _, RocksHome, Shared};
 use tonic::Code;
 
 use crate::support::{Cluster, Member, eventually, get, put};
 
 /// Changes the last byte of a key's value in a database that nobody has open.
 fn flip(data_dir: &Path, key: &str) {
-    let home = Home::open(data_dir.join("member"), Arc::<Shared>::default()).unwrap();
+    let home = RocksHome::open(data_dir.join("member"), Arc::<Shared>::default()).unwrap();
     let database = home.current();
     let mut row = database.get(Column::Current, key.as_bytes()).unwrap().expect("the key is there").to_vec();
     *row.last_mut().unwrap() ^= 1;
