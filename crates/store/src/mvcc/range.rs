@@ -156,7 +156,9 @@ impl<'a> Plan<'a> {
             (target, order) => Some((target, order == SortOrder::Descend)),
         };
         let limit = usize::try_from(request.limit).ok().filter(|&limit| limit > 0).unwrap_or(usize::MAX);
-        Ok(Plan { request, limit, sort, stop_at_limit: sort.is_none() })
+        // As in etcd, a field without an order sorts only what the limit left, lowest key first.
+        let stop_at_limit = sort.is_none() || (order == SortOrder::None && !selects(request));
+        Ok(Plan { request, limit, sort, stop_at_limit })
     }
 
     fn wants(&self, header: &Header) -> bool {
@@ -179,6 +181,12 @@ impl<'a> Plan<'a> {
         }
         RangeResponse { kvs, more, count }
     }
+}
+
+/// It leaves keys out by their revisions.
+fn selects(request: &Range) -> bool {
+    let bounds = [request.min_mod_revision, request.max_mod_revision, request.min_create_revision, request.max_create_revision];
+    bounds.iter().any(|bound| *bound != 0)
 }
 
 fn compare(target: SortTarget, a: &KeyValue, b: &KeyValue) -> Ordering {

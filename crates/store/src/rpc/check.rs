@@ -110,8 +110,10 @@ fn branch_writes(ops: &[crate::command::Op]) -> std::result::Result<Writes, Refu
     Ok(writes_of)
 }
 
+/// Some deletion takes the key. As in etcd, one of everything from a key on is not looked at: there that range has no end,
+/// and counts as empty.
 fn deleted(deletes: &[KeyRange], key: &Bytes) -> bool {
-    deletes.iter().any(|range| range.contains(key))
+    deletes.iter().any(|range| range.end.is_some() && range.contains(key))
 }
 
 #[cfg(test)]

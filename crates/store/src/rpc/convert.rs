@@ -111,19 +111,53 @@ pub(super) fn delete_range_response(response: command::DeleteRangeResponse, head
     DeleteRangeResponse { header, deleted: response.deleted, prev_kvs: key_values(response.prev_kvs) }
 }
 
-/// Answers within a transaction carry only the revision.
+/// The answer to a transaction that left the state at `revision`.
 pub(super) fn txn_response(response: command::TxnResponse, header: Option<ResponseHeader>, revision: i64) -> Result<TxnResponse, Refusal> {
-    let inner = || Some(ResponseHeader { revision, ..Default::default() });
-    let one = |response: command::OpResponse| {
-        let response = match response.response {
-            Some(command::Response::Range(response)) => Response::ResponseRange(range_response(response, inner())),
-            Some(command::Response::Put(response)) => Response::ResponsePut(put_response(response, inner())),
-            Some(command::Response::DeleteRange(response)) => Response::ResponseDeleteRange(delete_range_response(response, inner())),
-            Some(command::Response::Txn(response)) => Response::ResponseTxn(txn_response(response, inner(), revision)?),
+    let before = if some_changed(&response) { revision - 1 } else { revision };
+    Within { now: before, written: revision }.txn(response, header)
+}
+
+/// The operation changed something.
+fn changed(response: &command::Response) -> bool {
+    match response {
+        command::Response::Put(_) => true,
+        command::Response::DeleteRange(response) => response.deleted > 0,
+        command::Response::Txn(response) => some_changed(response),
+        _ => false,
+    }
+}
+
+fn some_changed(response: &command::TxnResponse) -> bool {
+    response.responses.iter().filter_map(|response| response.response.as_ref()).any(changed)
+}
+
+/// Answers within a transaction carry only a revision: that of what is written once something is, before it the one
+/// before. Nested transactions carry none. So does etcd.
+struct Within {
+    now: i64,
+    written: i64,
+}
+
+impl Within {
+    fn txn(&mut self, response: command::TxnResponse, header: Option<ResponseHeader>) -> Result<TxnResponse, Refusal> {
+        let responses = response.responses.into_iter().map(|response| self.one(response)).collect::<Result<_, _>>()?;
+        Ok(TxnResponse { header, succeeded: response.succeeded, responses })
+    }
+
+    fn one(&mut self, response: command::OpResponse) -> Result<ResponseOp, Refusal> {
+        let response = response.response.ok_or(Refusal::Unknown)?;
+        let nested = matches!(response, command::Response::Txn(_));
+        if !nested && changed(&response) {
+            self.now = self.written;
+        }
+        let header = Some(ResponseHeader { revision: self.now, ..Default::default() });
+        let response = match response {
+            command::Response::Range(response) => Response::ResponseRange(range_response(response, header)),
+            command::Response::Put(response) => Response::ResponsePut(put_response(response, header)),
+            command::Response::DeleteRange(response) => Response::ResponseDeleteRange(delete_range_response(response, header)),
+            command::Response::Txn(response) => Response::ResponseTxn(self.txn(response, Some(ResponseHeader::default()))?),
             _ => return Err(Refusal::Unknown),
         };
         Ok(ResponseOp { response: Some(response) })
-    };
-    let responses = response.responses.into_iter().map(one).collect::<Result<_, _>>()?;
-    Ok(TxnResponse { header, succeeded: response.succeeded, responses })
+    }
 }

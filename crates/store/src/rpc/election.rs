@@ -67,8 +67,9 @@ impl Election for Context {
         if !self.wait_turn(&place).await? {
             return Err(Status::unknown("election: session is expired"));
         }
-        let Place { key, lease, revision, .. } = place;
-        let header = self.header(self.node.state().revision());
+        let Place { key, lease, revision, entered, .. } = place;
+        // As in etcd, however long it waited for its turn.
+        let header = self.header(entered);
         Ok(Response::new(CampaignResponse { header, leader: Some(LeaderKey { name, key, rev: revision, lease }) }))
     }
 

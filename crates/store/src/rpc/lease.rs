@@ -80,7 +80,9 @@ impl Lease for Context {
     async fn lease_leases(&self, _: Request<LeaseLeasesRequest>) -> Result<Response<LeaseLeasesResponse>, Status> {
         self.barrier(false).await?;
         let list = |read: &dyn crate::disk::Read, revisions: Revisions| lease::list(read).map(|leases| (leases, revisions.current));
-        let (leases, revision) = self.node.state().read(list).and_then(|leases| leases).map_err(disk_status)?;
+        let (mut leases, revision) = self.node.state().read(list).and_then(|leases| leases).map_err(disk_status)?;
+        // As in etcd, whichever ends first comes first, where that is known.
+        self.node.state().with_lessor(|lessor, now| leases.sort_by_key(|(id, _)| lessor.remaining(*id, now).map(|time| time.left)));
         let leases = leases.into_iter().map(|(id, _)| LeaseStatus { id }).collect();
         Ok(Response::new(LeaseLeasesResponse { header: self.header(revision), leases }))
     }

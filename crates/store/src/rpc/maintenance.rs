@@ -60,9 +60,9 @@ impl Maintenance {
         self.raft.state().read(|read, _| Alarms::read(read)).and_then(|alarms| alarms).map_err(disk_status)
     }
 
-    /// The raised alarms of a member (0: of all) and kind (None: of any).
-    fn raised(&self, member: u64, kind: AlarmKind) -> Result<Vec<Alarm>, Status> {
-        let wanted = |(id, number): &(u64, i32)| (member == 0 || *id == member) && (kind == AlarmKind::None || *number == kind as i32);
+    /// The raised alarms of a kind (None: of any), whoever raised them.
+    fn raised(&self, kind: AlarmKind) -> Result<Vec<Alarm>, Status> {
+        let wanted = |(_, number): &(u64, i32)| kind == AlarmKind::None || *number == kind as i32;
         let raised = self.alarms()?.0.into_iter().filter(wanted);
         Ok(raised.map(|(member, kind)| Alarm { member, kind, raised: true }).collect())
     }
@@ -131,12 +131,15 @@ impl maintenance_server::Maintenance for Maintenance {
     async fn alarm(&self, request: Request<AlarmRequest>) -> Result<Response<AlarmResponse>, Status> {
         let request = request.into_inner();
         let kind = AlarmKind::try_from(request.alarm).map_err(|_| Status::invalid_argument("unknown alarm"))?;
+        // Answered whatever the alarms are: how else would one be taken back?
+        self.raft.read_barrier().await?;
         let alarms = match AlarmAction::try_from(request.action) {
-            Ok(AlarmAction::Get) => self.raised(request.member_id, kind)?,
+            Ok(AlarmAction::Get) => self.raised(kind)?,
             Ok(AlarmAction::Activate) if kind == AlarmKind::None => Vec::new(),
             Ok(AlarmAction::Activate) => self.set(vec![Alarm { member: request.member_id, kind: kind as i32, raised: true }]).await?,
+            // As in etcd, one alarm of one member at a time: clients list them first.
             Ok(AlarmAction::Deactivate) => {
-                let raised = self.raised(request.member_id, kind)?.into_iter();
+                let raised = self.raised(kind)?.into_iter().filter(|alarm| kind != AlarmKind::None && alarm.member == request.member_id);
                 self.set(raised.map(|alarm| Alarm { raised: false, ..alarm }).collect()).await?
             }
             Err(_) => return Err(Status::invalid_argument("unknown alarm action")),
@@ -217,7 +220,7 @@ impl maintenance_server::Maintenance for Maintenance {
 
     async fn move_leader(&self, request: Request<MoveLeaderRequest>) -> Result<Response<MoveLeaderResponse>, Status> {
         self.raft.move_leader(request.into_inner().target_id).await?;
-        Ok(Response::new(MoveLeaderResponse { header: self.context.header(self.raft.state().revision()) }))
+        Ok(Response::new(MoveLeaderResponse::default()))
     }
 
     async fn downgrade(&self, request: Request<DowngradeRequest>) -> Result<Response<DowngradeResponse>, Status> {

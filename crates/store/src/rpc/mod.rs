@@ -14,6 +14,7 @@ mod maintenance;
 mod methods;
 mod queue;
 mod range_stream;
+mod rephrase;
 mod router;
 mod slow;
 mod snapshot;

@@ -28,6 +28,8 @@ pub(super) struct Place {
     pub(super) revision: i64,
     /// The value of its key.
     pub(super) value: Bytes,
+    /// The store's revision when it went there.
+    pub(super) entered: i64,
 }
 
 /// Prefix of the keys of a line.
@@ -43,13 +45,13 @@ impl Context {
         let key: Bytes = [&prefix[..], format!("{lease:x}").as_bytes()].concat().into();
         let put = Request::Put(Put { key: key.clone(), value: value.clone(), lease, ..Default::default() });
         let get = Request::Range(Range { key: key.clone(), ..Default::default() });
-        let (revision, response) = self.if_created(&key, 0, Some(put), Some(get)).await?;
+        let (entered, response) = self.if_created(&key, 0, Some(put), Some(get)).await?;
         let there = response.responses.into_iter().next().and_then(|response| response.response);
         let (revision, value) = match there {
-            Some(Answer::Range(found)) => found.kvs.into_iter().next().map_or((revision, value), |kv| (kv.create_revision, kv.value)),
-            _ => (revision, value),
+            Some(Answer::Range(found)) => found.kvs.into_iter().next().map_or((entered, value), |kv| (kv.create_revision, kv.value)),
+            _ => (entered, value),
         };
-        Ok(Place { prefix, key, lease, revision, value })
+        Ok(Place { prefix, key, lease, revision, value, entered })
     }
 
     async fn session(&self) -> Result<i64, Refusal> {

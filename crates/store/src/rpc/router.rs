@@ -11,7 +11,7 @@ use etcd::{v3electionpb::election_server::ElectionServer, v3lockpb::lock_server:
 use tokio::{task::JoinSet, time::sleep};
 use tonic::service::{Routes, interceptor::InterceptedService};
 
-use super::{Calls, Context, Limits, cluster::Cluster, count, layers, learner, lease::min_ttl, maintenance::Maintenance};
+use super::{Calls, Context, Limits, cluster::Cluster, count, layers, learner, lease::min_ttl, maintenance::Maintenance, rephrase};
 use crate::{
     command::{Command, MemberAttributes},
     config::Config,
@@ -62,7 +62,8 @@ pub(crate) fn router(raft: &RaftNode, config: &Config, calls: Arc<Calls>) -> axu
         .add_service(guarded!(MaintenanceServer::new(maintenance)));
     let counted = axum::middleware::from_fn_with_state(calls, count::count);
     let learning = axum::middleware::from_fn_with_state(raft.clone(), learner::refuse);
-    routes.routes().prepare().into_axum_router().layer(learning).layer(counted)
+    let rephrased = axum::middleware::from_fn(rephrase::rephrase);
+    routes.routes().prepare().into_axum_router().layer(rephrased).layer(learning).layer(counted)
 }
 
 /// Starts what goes on beside requests: leases that end, removal of what compaction gave up, telling the others

@@ -271,6 +271,11 @@ impl Session {
     pub fn revision(&self) -> i64 {
         self.hub.revision()
     }
+
+    /// History before this revision is given up.
+    pub fn compacted(&self) -> i64 {
+        self.hub.0.lock().compacted
+    }
 }
 
 impl Drop for Session {

@@ -110,7 +110,8 @@ async fn a_database_over_its_quota_refuses_what_needs_space_until_disarmed() {
     maintenance.defragment(DefragmentRequest {}).await.unwrap();
     let still = put(&mut kv, "small", "1").await.unwrap_err();
     assert_eq!(still.message(), "etcdserver: mvcc: database space exceeded");
-    let disarm = AlarmRequest { action: AlarmAction::Deactivate as i32, ..Default::default() };
+    let raised = maintenance.alarm(AlarmRequest::default()).await.unwrap().into_inner().alarms.remove(0);
+    let disarm = AlarmRequest { action: AlarmAction::Deactivate as i32, member_id: raised.member_id, alarm: raised.alarm };
     assert_eq!(maintenance.alarm(disarm).await.unwrap().into_inner().alarms.len(), 1);
     put(&mut kv, "small", "1").await.unwrap();
 }

@@ -94,7 +94,7 @@ impl Cluster {
             if self.started(Some(id)) < quorum(self.voting(Some(id)).count()) {
                 return Err(Refusal::MemberNotEnoughStarted);
             }
-            let down = known.is_some_and(|known| id != self.leader && !known.active);
+            let down = known.is_none_or(|known| id != self.leader && !known.active);
             let size = self.voting(None).count();
             if !down && self.active() < 2 + size.saturating_sub(1) / 2 {
                 return Err(Refusal::Unhealthy);

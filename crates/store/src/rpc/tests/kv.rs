@@ -89,7 +89,7 @@ async fn compaction_refuses_the_past_and_keeps_the_present() {
 }
 
 #[tokio::test]
-async fn a_transaction_is_one_revision_and_nested_ones_see_its_writes() {
+async fn a_transaction_is_one_revision_and_nested_ones_read_its_writes_but_compare_what_was_before() {
     let served = serve(Limits::default()).await;
     let op = |request| RequestOp { request: Some(request) };
     let put = |key: &'static str| op(Request::RequestPut(PutRequest { key: key.into(), ..Default::default() }));
@@ -98,7 +98,7 @@ async fn a_transaction_is_one_revision_and_nested_ones_see_its_writes() {
         result: CompareResult::Equal as i32,
         target: CompareTarget::Mod as i32,
         key: "a".into(),
-        target_union: Some(TargetUnion::ModRevision(2)),
+        target_union: Some(TargetUnion::ModRevision(0)),
         range_end: Bytes::new(),
     };
     let nested = TxnRequest { compare: vec![compare], success: vec![read.clone()], failure: vec![] };
@@ -109,6 +109,24 @@ async fn a_transaction_is_one_revision_and_nested_ones_see_its_writes() {
     let Some(Response::ResponseTxn(nested)) = &answer.responses[2].response else { panic!("no nested answer") };
     let Some(Response::ResponseRange(read)) = &nested.responses[0].response else { panic!("compare failed") };
     assert_eq!(read.kvs.iter().map(|kv| kv.mod_revision).collect::<Vec<_>>(), [2, 2]);
+}
+
+#[tokio::test]
+async fn answers_within_a_transaction_tell_the_revision_of_their_moment() {
+    let served = serve(Limits::default()).await;
+    put(&served, "k", "v").await;
+    let op = |request| RequestOp { request: Some(request) };
+    let read = || op(Request::RequestRange(get("k")));
+    let delete = |key: &'static str| op(Request::RequestDeleteRange(DeleteRangeRequest { key: key.into(), ..Default::default() }));
+    let request = TxnRequest { success: vec![read(), delete("absent"), delete("k"), read()], ..Default::default() };
+    let answer = served.client.txn(request).await.unwrap();
+    let revision = |response: etcd::etcdserverpb::ResponseOp| match response.response {
+        Some(Response::ResponseRange(response)) => response.header.unwrap().revision,
+        Some(Response::ResponseDeleteRange(response)) => response.header.unwrap().revision,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(answer.header.unwrap().revision, 3);
+    assert_eq!(answer.responses.into_iter().map(revision).collect::<Vec<_>>(), [2, 2, 3, 3]);
 }
 
 #[tokio::test]

@@ -19,12 +19,14 @@ pub(super) struct Part {
 /// Bytes after which an answer is full; a revision is only split where the watcher allows it.
 pub(super) const FULL: usize = 1 << 20;
 
-/// Cuts the events a watcher wants into answers that keep each revision together, unless it takes fragments.
-pub(super) fn parts(revisions: &[Arc<Revision>], watch: &Watch, with_prev: bool, fragments: bool, full: usize) -> Vec<Part> {
+/// Cuts the events a watcher wants into answers that keep each revision together, unless it takes fragments. Events after
+/// the revision `prev_after` carry the pair before.
+pub(super) fn parts(revisions: &[Arc<Revision>], watch: &Watch, prev_after: i64, fragments: bool, full: usize) -> Vec<Part> {
     let mut parts = Vec::new();
     let (mut events, mut size) = (Vec::new(), 0);
     for revision in revisions {
-        let wanted: Vec<Bytes> = revision.events.iter().filter(|event| watch.wants_event(event)).map(encode(with_prev)).collect();
+        let encode = encode(revision.revision > prev_after);
+        let wanted: Vec<Bytes> = revision.events.iter().filter(|event| watch.wants_event(event)).map(encode).collect();
         let bytes: usize = wanted.iter().map(Bytes::len).sum();
         if !events.is_empty() && size + bytes > full {
             parts.push(Part { events: std::mem::take(&mut events), fragment: false });
@@ -80,7 +82,7 @@ mod tests {
     fn cut(revisions: &[Arc<Revision>], fragments: bool, full: usize) -> Vec<(usize, bool)> {
         let range = KeyRange::new(&"a".into(), &"b".into());
         let watch = Watch { range, filter: Filter::default(), start: 1 };
-        parts(revisions, &watch, false, fragments, full).iter().map(|part| (part.events.len(), part.fragment)).collect()
+        parts(revisions, &watch, i64::MAX, fragments, full).iter().map(|part| (part.events.len(), part.fragment)).collect()
     }
 
     #[test]

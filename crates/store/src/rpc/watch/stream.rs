@@ -118,10 +118,11 @@ impl Stream {
     async fn create(&mut self, create: WatchCreateRequest) -> Result<(), Closed> {
         let watch = wanted(&create);
         let refused = match () {
+            () if create.start_revision < 0 => Some(Refusal::Compacted.text()),
+            () if watch.range.is_empty() => Some("mvcc: watcher range is empty"),
             () if create.watch_id != 0 && self.ids.contains_key(&create.watch_id) => {
                 Some("mvcc: duplicate watch ID provided on the WatchStream")
             }
-            () if watch.range.is_empty() => Some("mvcc: watcher range is empty"),
             () => None,
         };
         if let Some(reason) = refused {
@@ -159,12 +160,12 @@ impl Stream {
         }
     }
 
-    /// Tells a watcher that what it asks for is compacted. As in etcd, such an answer names no current revision.
+    /// Tells a watcher that what it asks for is compacted. As in etcd, such an answer names no current revision and no
+    /// reason but that one.
     async fn cancel(&mut self, id: u64, compact_revision: i64) -> Result<(), Closed> {
         let Some(watch_id) = self.watchers.get(&id).map(|watcher| watcher.id) else { return Ok(()) };
         self.forget(id);
-        let cancel_reason = Refusal::Compacted.text().to_owned();
-        let response = WatchResponse { watch_id, canceled: true, compact_revision, cancel_reason, ..Default::default() };
+        let response = WatchResponse { watch_id, canceled: true, compact_revision, ..Default::default() };
         self.send(0, response).await
     }
 
@@ -219,7 +220,9 @@ impl Stream {
         let watch_id = watcher.id;
         // History is read from the state, which is ahead of the hub for a moment: no header is behind its events.
         let revision = revisions.last().map_or(revision, |last| revision.max(last.revision));
-        let cut = parts(revisions, &watcher.watch, watcher.prev_kv, watcher.fragment, FULL);
+        // As in etcd, the pair before is gone with its revision, whether it is still at hand or not.
+        let prev_after = if watcher.prev_kv { self.session.compacted() } else { i64::MAX };
+        let cut = parts(revisions, &watcher.watch, prev_after, watcher.fragment, FULL);
         for part in cut {
             let response = WatchResponse { watch_id, events: part.events, fragment: part.fragment, ..Default::default() };
             self.send(revision, response).await?;
