@@ -52,6 +52,11 @@ pub trait Node: Send + Sync + 'static {
     /// Returns once the local state holds every write acknowledged before the call.
     async fn read_barrier(&self) -> Result<(), Refusal>;
 
+    /// This member leads, and the others agree: one that was paused may have been replaced and not know it yet.
+    async fn still_leads(&self) -> bool {
+        self.read_barrier().await.is_ok()
+    }
+
     /// Starts a lease's time afresh, on the leader; the granted seconds.
     async fn lease_renew(&self, id: i64) -> Result<i64, Refusal>;
 

@@ -29,8 +29,8 @@ pub(super) async fn renew_here(node: &RaftNode, id: i64) -> Result<LeaseResponse
 }
 
 /// A lease's time, if this member counts it.
-pub(super) fn time_here(node: &dyn Node, id: i64) -> Result<LeaseResponse, Status> {
-    answer(renew::time(node, id).map(|time| (time.granted, time.remaining)))
+pub(super) async fn time_here(node: &dyn Node, id: i64) -> Result<LeaseResponse, Status> {
+    answer(renew::time(node, id).await.map(|time| (time.granted, time.remaining)))
 }
 
 /// A refusal for good is an answer; one that another member may not give is an error.
@@ -55,7 +55,7 @@ impl RaftNode {
     /// See [`Node::lease_time`].
     pub(crate) async fn time_of_lease(&self, id: i64) -> Result<LeaseTime, Refusal> {
         let ask = async |mut client: Client| client.lease_time(LeaseRequest { id }).await;
-        let response = self.ask_leader(async || time_here(self, id), ask).await?;
+        let response = self.ask_leader(async || time_here(self, id).await, ask).await?;
         let millis = Duration::from_millis;
         Ok(LeaseTime { granted: millis(response.granted_millis), remaining: millis(response.remaining_millis) })
     }

@@ -82,6 +82,12 @@ impl Node for RaftNode {
         RaftNode::read_barrier(self).await
     }
 
+    async fn still_leads(&self) -> bool {
+        let own = |leader: &leadership::Leader| self.leadership().is_mine(leader);
+        let Some(before) = self.leadership().current().filter(own) else { return false };
+        self.read_barrier().await.is_ok() && self.leadership().current().is_some_and(|now| now.id == before.id)
+    }
+
     async fn lease_renew(&self, id: i64) -> Result<i64, Refusal> {
         self.renew_lease(id).await
     }

@@ -126,7 +126,7 @@ impl peer_server::Peer for PeerService {
     }
 
     async fn lease_time(&self, request: Request<pb::LeaseRequest>) -> Result<Response<pb::LeaseResponse>, Status> {
-        leases::time_here(&self.node, request.into_inner().id).map(Response::new)
+        leases::time_here(&self.node, request.into_inner().id).await.map(Response::new)
     }
 
     async fn seen(&self, request: Request<pb::SeenRequest>) -> Result<Response<pb::SeenResponse>, Status> {

@@ -1,67 +1,15 @@
 //! Three members, of which some are killed while a client writes.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use etcd::etcdserverpb::{MoveLeaderRequest, maintenance_client::MaintenanceClient};
 use tests::traffic::{Door, Shape, Traffic};
-use tokio::task::JoinHandle;
 use tonic::Code;
 
-use crate::support::{Cluster, Member, eventually, get, put, within};
-
-/// A client that writes one key after the other through one member until told to stop.
-struct Writer {
-    stop: Arc<AtomicBool>,
-    task: JoinHandle<(Vec<String>, Duration)>,
-}
-
-impl Writer {
-    fn start(member: &Member) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
-        let (mut kv, stopped) = (member.kv(), stop.clone());
-        let task = tokio::spawn(async move {
-            let (mut acknowledged, mut longest, mut last) = (Vec::new(), Duration::ZERO, Instant::now());
-            while !stopped.load(Ordering::Relaxed) {
-                let key = format!("w{}", acknowledged.len());
-                match within(Duration::from_secs(10), put(&mut kv, &key, &key)).await {
-                    Ok(_) => {
-                        longest = longest.max(last.elapsed());
-                        last = Instant::now();
-                        acknowledged.push(key);
-                    }
-                    // The same key again: whether the first attempt took effect makes no difference.
-                    Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
-                }
-            }
-            (acknowledged, longest.max(last.elapsed()))
-        });
-        Self { stop, task }
-    }
-
-    /// What was acknowledged, and the longest time between two acknowledgements.
-    async fn stop(self) -> (Vec<String>, Duration) {
-        self.stop.store(true, Ordering::Relaxed);
-        self.task.await.unwrap()
-    }
-}
-
-async fn written(member: &Member, key: &str) {
-    eventually(&format!("{key} is written"), async || within(Duration::from_secs(2), get(&mut member.kv(), key)).await.ok().flatten())
-        .await;
-}
-
-async fn holds_all(member: &Member, keys: &[String]) {
-    let mut kv = member.kv();
-    for key in keys {
-        assert_eq!(get(&mut kv, key).await.unwrap().as_ref(), Some(key), "on {}", member.name);
-    }
-}
+use crate::{
+    support::{Cluster, Member, eventually, get, put, within},
+    writer::{Writer, holds_all, written},
+};
 
 /// Kills a member while a client writes through another, and starts it again.
 async fn writes_go_on_without(victim_leads: bool) {

@@ -4,9 +4,11 @@
 mod backup;
 mod chaos;
 mod corruption;
+mod damage;
 mod disk;
 mod failover;
 mod flags;
+mod known_bugs;
 mod leases;
 mod limits;
 mod maintenance;
@@ -18,3 +20,4 @@ mod single;
 mod support;
 mod tls;
 mod upkeep;
+mod writer;

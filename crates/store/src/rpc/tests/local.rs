@@ -65,7 +65,7 @@ impl Node for Local {
     }
 
     async fn lease_time(&self, id: i64) -> Result<LeaseTime, Refusal> {
-        renew::time(self, id)
+        renew::time(self, id).await
     }
 }
 
