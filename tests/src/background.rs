@@ -6,16 +6,25 @@ use std::process::{Child, Command, Stdio};
 
 use crate::command::binary;
 
-/// A running binary of this workspace, killed when dropped.
+/// A running program, killed when dropped.
 pub struct Background(Child);
 
 impl Background {
     /// Starts it; what it says goes to `log`.
     pub fn start(program: &str, args: &[String], log: &Path) -> Self {
+        Self::run(Command::new(binary(program)).args(args), log)
+    }
+
+    /// Starts any program.
+    pub fn run(command: &mut Command, log: &Path) -> Self {
         let log = File::create(log).unwrap();
-        let mut command = Command::new(binary(program));
-        command.args(args).stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
+        command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
         Self(command.spawn().unwrap())
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> i32 {
+        i32::try_from(self.0.id()).unwrap()
     }
 }
 

@@ -1,6 +1,5 @@
 //! One server that speaks etcd's protocol without TLS: the store's binary or a real etcd, started the same way.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -8,6 +7,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use crate::command::{Output, binary, run, run_with_input};
+use crate::ports::free;
 use crate::wait::within;
 
 /// Until it serves.
@@ -45,6 +45,7 @@ pub struct Server {
     directory: TempDir,
     child: Child,
     client: String,
+    peer: String,
 }
 
 impl Server {
@@ -61,9 +62,39 @@ impl Server {
         Self::start_on(maker, directory, &[])
     }
 
+    /// Starts so many members of one cluster, `m1` and on, and waits until all serve.
+    pub fn cluster(maker: Maker, size: usize) -> Vec<Self> {
+        let urls: Vec<_> = (0..size).map(|_| urls()).collect();
+        let listed: Vec<_> = urls.iter().enumerate().map(|(number, (_, peer))| format!("m{}={peer}", number + 1)).collect();
+        let members = urls.into_iter().enumerate().map(|(number, (client, peer))| {
+            let named = format!("--name=m{}", number + 1);
+            let advertised = format!("--initial-advertise-peer-urls={peer}");
+            let cluster = format!("--initial-cluster={}", listed.join(","));
+            Self::spawn(maker, tempfile::tempdir().unwrap(), &[&named, &advertised, &cluster], client, peer)
+        });
+        let members: Vec<_> = members.collect();
+        members.iter().for_each(Self::wait);
+        members
+    }
+
+    /// Starts one more member of a cluster that was told of it; does not wait. `listed` is the whole cluster.
+    pub fn join(maker: Maker, number: usize, peer: &str, listed: &str) -> Self {
+        let (client, _) = urls();
+        let named = format!("--name=m{number}");
+        let advertised = format!("--initial-advertise-peer-urls={peer}");
+        let cluster = format!("--initial-cluster={listed}");
+        let flags: [&str; 4] = [&named, &advertised, &cluster, "--initial-cluster-state=existing"];
+        Self::spawn(maker, tempfile::tempdir().unwrap(), &flags, client, peer.to_owned())
+    }
+
     fn start_on(maker: Maker, directory: TempDir, flags: &[&str]) -> Self {
-        let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let (client, peer) = (format!("http://{}", free()), format!("http://{}", free()));
+        let (client, peer) = urls();
+        let server = Self::spawn(maker, directory, flags, client, peer);
+        server.wait();
+        server
+    }
+
+    fn spawn(maker: Maker, directory: TempDir, flags: &[&str], client: String, peer: String) -> Self {
         let log = std::fs::File::create(directory.path().join("log")).unwrap();
         let child = Command::new(maker.server())
             .arg("--data-dir")
@@ -75,12 +106,20 @@ impl Server {
             .stderr(log)
             .spawn()
             .unwrap();
-        let server = Self { directory, child, client };
+        Self { directory, child, client, peer }
+    }
+
+    /// Waits until it serves.
+    pub fn wait(&self) {
         within(START, "the server serves", || {
-            let health = server.etcdctl(&["endpoint", "health", "--command-timeout=2s"]);
-            if health.code == 0 { Ok(()) } else { Err(format!("{}\n{}", health.err, server.log())) }
+            let health = self.etcdctl(&["endpoint", "health", "--command-timeout=2s"]);
+            if health.code == 0 { Ok(()) } else { Err(format!("{}\n{}", health.err, self.log())) }
         });
-        server
+    }
+
+    /// Where its peers reach it.
+    pub fn peer(&self) -> &str {
+        &self.peer
     }
 
     /// What it logged.
@@ -116,6 +155,12 @@ impl Server {
         self.etcdctl(&["snapshot", "save", file.to_str().unwrap()]).ok();
         file
     }
+}
+
+/// Where one may listen, for clients and for peers.
+fn urls() -> (String, String) {
+    let free = free(2);
+    (format!("http://127.0.0.1:{}", free[0]), format!("http://127.0.0.1:{}", free[1]))
 }
 
 impl Drop for Server {
