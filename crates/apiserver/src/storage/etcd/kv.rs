@@ -18,6 +18,9 @@ use super::lease::Leases;
 use crate::storage::kv::{KeyValue, Kv, KvEvent, KvItem, KvStream, Outcome, Range, RangeResult, prefix_end};
 use crate::storage::{Error, Result, Revision};
 
+/// etcd's text for a lease that is gone.
+const LEASE_NOT_FOUND: &str = "etcdserver: requested lease not found";
+
 /// Keys and values in etcd.
 pub(super) struct EtcdKv {
     client: Client,
@@ -80,12 +83,19 @@ impl Kv for EtcdKv {
     }
 
     async fn put(&self, key: &str, expected: Revision, value: Bytes, ttl: Option<Duration>) -> Result<Outcome> {
-        let lease = match ttl {
-            Some(ttl) => self.leases.get(ttl).await.map_err(failed)?,
-            None => 0,
-        };
-        let put = PutRequest { key: key.to_owned().into(), value, lease, ..PutRequest::default() };
-        self.write(key, expected, Op::RequestPut(put)).await
+        let put = PutRequest { key: key.to_owned().into(), value, ..PutRequest::default() };
+        let Some(ttl) = ttl else { return self.write(key, expected, Op::RequestPut(put)).await };
+        let lease = self.leases.get(ttl).await.map_err(failed)?;
+        let leased = |lease| Op::RequestPut(PutRequest { lease, ..put.clone() });
+        match self.write(key, expected, leased(lease)).await {
+            // Revoked by hand, or the store was restored from a snapshot that did not know it yet.
+            Err(Error::Store(text)) if text == LEASE_NOT_FOUND => {
+                self.leases.forget(lease).await;
+                let lease = self.leases.get(ttl).await.map_err(failed)?;
+                self.write(key, expected, leased(lease)).await
+            }
+            written => written,
+        }
     }
 
     async fn delete(&self, key: &str, expected: Revision) -> Result<Outcome> {

@@ -46,4 +46,9 @@ impl Leases {
         *last = Some(Lease { id: granted.id, ttl, until: now + shared, objects: 1 });
         Ok(granted.id)
     }
+
+    /// Hands a lease out no longer: the store does not know it.
+    pub(super) async fn forget(&self, id: i64) {
+        self.last.lock().await.take_if(|lease| lease.id == id);
+    }
 }

@@ -8,6 +8,7 @@ use etcd::etcdserverpb::{CompactionRequest, DeleteRangeRequest};
 use futures::FutureExt as _;
 
 use super::*;
+use crate::storage::kv::Outcome;
 use crate::storage::suite::{Subject, pods, run_all};
 
 /// A store of one member on free ports, stopped when dropped.
@@ -110,6 +111,36 @@ async fn real_etcd_passes_the_suite() {
 async fn our_store_passes_the_suite() {
     match own_store() {
         Some(binary) => passes_the_suite(Server::start(&binary).await).await,
+        None => eprintln!("skipped: the store is not built"),
+    }
+}
+
+/// A shared lease may be gone before its time: the next object gets another.
+async fn replaces_a_lease_that_is_gone(server: Server) {
+    let etcd = server.connect();
+    let ttl = Some(Duration::from_secs(600));
+    let put = async |key: &str| etcd.kv.put(key, 0, "{}".into(), ttl).await;
+    assert!(matches!(put("/registry/a").await.unwrap(), Outcome::Done(_)));
+    for lease in etcd.kv.client().lease_leases().await.unwrap().leases {
+        etcd.kv.client().lease_revoke(lease.id).await.unwrap();
+    }
+    assert!(matches!(put("/registry/b").await.unwrap(), Outcome::Done(_)));
+    let found = etcd.kv.range(Range { start: "/registry/b".into(), end: "/registry/c".into(), ..Range::default() }).await.unwrap();
+    assert!(found.items[0].leased);
+}
+
+#[tokio::test]
+async fn a_lease_that_is_gone_is_replaced_on_real_etcd() {
+    match on_path("etcd") {
+        Some(binary) => replaces_a_lease_that_is_gone(Server::start(&binary).await).await,
+        None => eprintln!("skipped: no etcd on this machine"),
+    }
+}
+
+#[tokio::test]
+async fn a_lease_that_is_gone_is_replaced_on_our_store() {
+    match own_store() {
+        Some(binary) => replaces_a_lease_that_is_gone(Server::start(&binary).await).await,
         None => eprintln!("skipped: the store is not built"),
     }
 }
