@@ -11,6 +11,7 @@ pub mod chain;
 mod cluster;
 mod command;
 mod compose;
+pub mod golden;
 pub mod history;
 pub mod ports;
 mod server;

@@ -1,49 +1,9 @@
 //! Recorded conversations with kube-apiserver 1.36.2, where they lie beside the checkout.
 #![allow(clippy::unwrap_used)]
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
-use tests::{Cluster, run};
-
-/// Groups, and how many of their cases must match: what was reached is not lost again. One less than
-/// was reached, since a single case may miss its deadline on a loaded machine.
-const GROUPS: [(&str, usize); 11] = [
-    ("discovery", 14),
-    ("concurrency", 13),
-    ("patch", 27),
-    ("apply", 35),
-    ("list-watch", 32),
-    ("table", 27),
-    ("deletion", 15),
-    ("fieldvalidation", 14),
-    ("crd", 22),
-    ("services", 9),
-    ("subresources", 13),
-];
-
-fn shared() -> Option<PathBuf> {
-    let shared = Path::new(env!("CARGO_MANIFEST_DIR")).parent()?.parent()?.join("shared");
-    shared.join("tools/golden").is_file().then_some(shared)
-}
+use tests::{Cluster, golden};
 
 #[test]
 fn the_api_server_answers_as_the_recorded_one() {
-    let Some(shared) = shared() else {
-        eprintln!("skipped: no recordings beside the checkout");
-        return;
-    };
-    let cluster = Cluster::up(&["--components", "store,apiserver"]);
-    for (group, least) in GROUPS {
-        let output = run(Command::new("python3")
-            .arg(shared.join("tools/golden"))
-            .arg("check")
-            .arg("--kubeconfig")
-            .arg(cluster.kubeconfig())
-            .arg(shared.join("golden").join(group)));
-        let summary = output.out.lines().last().unwrap_or_default().to_owned();
-        eprintln!("{group}: {summary}");
-        let passed: usize = summary.split(' ').next().and_then(|number| number.parse().ok()).unwrap_or(0);
-        assert!(passed >= least && passed > 0, "{group}: {summary}, at least {least} passed before\n{}{}", output.out, output.err);
-    }
+    golden::answers_as_recorded(&Cluster::up(&["--components", "store,apiserver"]));
 }
