@@ -3,6 +3,10 @@
 //! Logs and snapshots outlive binaries, so commands and outcomes are protobuf messages: append variants and
 //! fields, never reorder or reuse a tag. Decoding from [`Bytes`] shares the buffer; values are not copied.
 
+mod auth;
+
+pub use auth::{Auth, Authenticate, By, Change, Named, RoleKeys, RolePermission, Token, UserAdd, UserPassword, UserRole};
+
 use crate::{mvcc::KeyValue, refusal::Refusal};
 use bytes::Bytes;
 use prost::Message;
@@ -43,6 +47,12 @@ pub enum Command {
     /// Announces that the cluster goes back to an earlier version, or takes that back.
     #[prost(message, tag = "11")]
     Downgrade(Downgrade),
+    /// Any of the others, with the name of whoever asks for it.
+    #[prost(message, tag = "12")]
+    By(Box<By>),
+    /// Changes users or roles, or whether they are asked for.
+    #[prost(message, tag = "13")]
+    Auth(Auth),
 }
 
 /// See [`Command::Put`].
@@ -379,6 +389,9 @@ pub enum Response {
     /// Done, nothing more to tell.
     #[prost(message, tag = "6")]
     Done(Done),
+    /// To a proof of who somebody is.
+    #[prost(message, tag = "7")]
+    Token(Token),
 }
 
 /// Nothing to tell.
@@ -433,14 +446,14 @@ pub struct TxnResponse {
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct OpResponse {
     /// The answer.
-    #[prost(oneof = "Response", tags = "1, 2, 3, 4, 5, 6")]
+    #[prost(oneof = "Response", tags = "1, 2, 3, 4, 5, 6, 7")]
     pub response: Option<Response>,
 }
 
 /// A protobuf message that is nothing but the oneof around a [`Command`].
 #[derive(Clone, PartialEq, prost::Message)]
 struct Envelope {
-    #[prost(oneof = "Command", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11")]
+    #[prost(oneof = "Command", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13")]
     command: Option<Command>,
 }
 
@@ -450,7 +463,7 @@ struct OutcomeMessage {
     revision: i64,
     #[prost(enumeration = "Refusal", optional, tag = "16")]
     refusal: Option<i32>,
-    #[prost(oneof = "Response", tags = "1, 2, 3, 4, 5, 6")]
+    #[prost(oneof = "Response", tags = "1, 2, 3, 4, 5, 6, 7")]
     response: Option<Response>,
 }
 
@@ -469,6 +482,7 @@ impl Command {
     /// What metrics and logs call it; etcd's names.
     pub fn name(&self) -> &'static str {
         match self {
+            Command::By(by) => by.command.as_ref().map_or("unknown", Command::name),
             Command::Put(_) => "Put",
             Command::DeleteRange(_) => "DeleteRange",
             Command::Txn(_) => "Txn",
@@ -500,7 +514,7 @@ impl Command {
 
     /// Reads [`Command::into_bytes`]'s form, sharing `bytes`.
     pub fn from_bytes(bytes: Bytes) -> Result<Self, DecodeError> {
-        Envelope::decode(bytes)?.command.ok_or(DecodeError::UnknownKind)
+        Envelope::decode(bytes)?.command.filter(Self::is_known).ok_or(DecodeError::UnknownKind)
     }
 }
 

@@ -5,6 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use clap::{ArgAction, Parser};
 
 use crate::{
+    auth,
     config_upkeep::{self, Upkeep},
     snapshot_command::Tool,
     url::Url,
@@ -101,6 +102,9 @@ pub struct Config {
     /// Authorities peer certificates are checked against
     #[arg(long, env = "ETCD_PEER_TRUSTED_CA_FILE")]
     pub peer_trusted_ca_file: Option<PathBuf>,
+    /// Who is let in.
+    #[command(flatten)]
+    pub auth: auth::Flags,
 
     /// Time between a leader's heartbeats, in milliseconds
     #[arg(long, env = "ETCD_HEARTBEAT_INTERVAL", default_value_t = 100)]

@@ -3,6 +3,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod apply;
+pub mod auth;
 pub mod backup;
 pub mod command;
 pub mod config;

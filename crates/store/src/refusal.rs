@@ -90,6 +90,8 @@ refusals! {
     61 NoInflightDowngrade FailedPrecondition "etcdserver: no inflight downgrade job"
     62 RequestCanceled Cancelled "etcdserver: request canceled"
     63 DeadlineExceeded DeadlineExceeded "etcdserver: context deadline exceeded"
+    64 NoPasswordUser Unknown "auth: authentication failed, password was given for no password user"
+    65 VerifyOnly Unknown "auth: token signing attempted with verify-only key"
 }
 
 impl std::fmt::Display for Refusal {

@@ -12,6 +12,7 @@ use component::{
 use tokio::net::TcpListener;
 
 use crate::{
+    auth::Authenticator,
     config::{Config, ETCD_CLUSTER_VERSION, ETCD_VERSION},
     config_upkeep::FEATURES,
     disk, http, metrics,
@@ -30,6 +31,7 @@ const PEER_DRAIN: Duration = Duration::from_millis(100);
 /// A member that has recovered and listens; [`Server::run`] makes it answer.
 pub struct Server {
     config: Config,
+    auth: Authenticator,
     node: RaftNode,
     registry: Arc<Registry>,
     clients: Listening,
@@ -60,6 +62,7 @@ impl Server {
     /// As [`run`].
     pub async fn start(config: Config) -> anyhow::Result<Self> {
         config.validate()?;
+        let auth = config.auth.authenticator(config.client_cert_auth)?;
         check_newcomer(&config).await?;
         let clients = Listening::open(&config.listen_client_urls, client_tls(&config)).await?;
         let peers = Listening::open(&config.listen_peer_urls, peer_tls(&config)).await?;
@@ -78,7 +81,7 @@ impl Server {
         }
         metrics::register_gauges(&registry, &node, config.quota());
         show_features(&config, node.metrics())?;
-        let server = Self { config, node, registry, clients, peers, metrics, advertised };
+        let server = Self { config, auth, node, registry, clients, peers, metrics, advertised };
         server.log_start();
         Ok(server)
     }
@@ -103,13 +106,13 @@ impl Server {
     /// # Errors
     /// The cause, when the member cannot go on: its disk failed, or what it holds contradicts the cluster.
     pub async fn run(self, shutdown: Shutdown) -> anyhow::Result<()> {
-        let Self { config, node, registry, clients, peers, metrics, advertised } = self;
+        let Self { config, auth, node, registry, clients, peers, metrics, advertised } = self;
         let stop = shutdown.child_token();
         let extensive = config.upkeep.metrics == "extensive";
         let slow = config.upkeep.warning_unary_request_duration;
         let calls = rpc::Calls::register(&registry, node.metrics().clone(), extensive, slow);
         let web = http::router(node.clone(), registry);
-        let services = rpc::router(&node, &config, calls).merge(web.clone());
+        let services = rpc::router(&node, &config, auth, calls).merge(web.clone());
         let peer_routes = node.peer_router().merge(web.clone());
         let serving = [(clients, services, DRAIN), (peers, peer_routes, PEER_DRAIN), (metrics, web, DRAIN)];
         let serving = serving.into_iter().flat_map(|(listening, routes, drain)| listening.serve(routes, &stop, drain));

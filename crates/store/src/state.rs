@@ -1,7 +1,8 @@
 //! A member's own replica: the database, and what lives on top of it in memory.
 
 use crate::{
-    apply::{self, View, lease, view::Standing},
+    apply::{self, LeaseChange, TokenChange, View, lease, view::Standing},
+    auth::{Policy, tokens::Tokens},
     command::{Command, Outcome},
     disk::{self, Batch, Database, Read},
     lease::{Lessor, lessor::Time},
@@ -21,6 +22,15 @@ pub type Clock = Arc<dyn Fn() -> Time + Send + Sync>;
 /// Bytes of the latest changes kept in memory for watchers.
 const RING_BYTES: usize = 16 << 20;
 
+/// What a batch of commands changed, for those who want to know.
+#[derive(Default)]
+struct News {
+    published: Vec<(i64, Vec<Event>)>,
+    leases: Vec<LeaseChange>,
+    tokens: Vec<TokenChange>,
+    compacted: Option<i64>,
+}
+
 /// The replica.
 pub struct State {
     database: RwLock<Arc<dyn Database>>,
@@ -33,6 +43,8 @@ pub struct State {
     hub: Arc<Hub>,
     lessor: Mutex<Lessor>,
     lessor_changed: Notify,
+    policy: RwLock<Arc<Policy>>,
+    tokens: Mutex<Tokens>,
     clock: Clock,
     compacted: Notify,
     scrubbed: watch::Sender<i64>,
@@ -45,7 +57,7 @@ impl State {
         let lessor = Lessor::new(lease::list(&*database)?);
         let scrubbed = compaction::scrubbed(&*database)?;
         let segments = Segments::open(&*database)?;
-        let revisions = standing.revisions;
+        let (revisions, policy) = (standing.revisions, standing.policy.clone());
         let state = State {
             database: RwLock::new(database),
             keys: AtomicI64::new(segments.total()),
@@ -54,6 +66,8 @@ impl State {
             hub: Hub::new(revisions, RING_BYTES),
             lessor: Mutex::new(lessor),
             lessor_changed: Notify::new(),
+            policy: RwLock::new(policy),
+            tokens: Mutex::default(),
             clock,
             compacted: Notify::new(),
             scrubbed: watch::Sender::new(scrubbed),
@@ -72,37 +86,45 @@ impl State {
         let mut view = View::at(&*database, standing.clone(), std::mem::take(segments));
         let compacted = view.revisions().compacted;
         let mut outcomes = Vec::with_capacity(commands.len());
-        let (mut published, mut leases) = (Vec::new(), Vec::new());
+        let mut news = News::default();
         for command in commands {
             let applied = apply::apply(&mut view, command)?;
             if !applied.events.is_empty() {
-                published.push((applied.outcome.revision, applied.events));
+                news.published.push((applied.outcome.revision, applied.events));
             }
-            leases.extend(applied.leases);
+            news.leases.extend(applied.leases);
+            news.tokens.extend(applied.tokens);
             outcomes.push(applied.outcome);
         }
-        let compacts = Some(view.revisions().compacted).filter(|now| *now != compacted);
+        news.compacted = Some(view.revisions().compacted).filter(|now| *now != compacted);
         let standing = view.standing();
+        // Before the data: whoever reads what was written after a right was taken away finds that out too.
+        if !Arc::ptr_eq(&standing.policy, &applying.0.policy) {
+            *self.policy.write() = standing.policy.clone();
+        }
         let (mut batch, segments) = view.into_parts();
         batch.writes.extend(notes.writes);
         database.write(batch)?;
         self.keys.store(segments.total(), Relaxed);
         *applying = (standing, segments);
-        self.announce(published, &leases, compacts);
+        self.announce(news);
         Ok(outcomes)
     }
 
-    fn announce(&self, published: Vec<(i64, Vec<Event>)>, leases: &[apply::LeaseChange], compacts: Option<i64>) {
-        if !leases.is_empty() {
+    fn announce(&self, news: News) {
+        if !news.leases.is_empty() {
             let now = (self.clock)();
             let mut lessor = self.lessor.lock();
-            leases.iter().for_each(|change| lessor.changed(*change, now));
+            news.leases.iter().for_each(|change| lessor.changed(*change, now));
             self.lessor_changed.notify_one();
         }
-        if !published.is_empty() {
-            self.hub.publish(published);
+        if !news.tokens.is_empty() {
+            self.with_tokens(|tokens, now| news.tokens.into_iter().for_each(|change| tokens.changed(change, now)));
         }
-        if let Some(revision) = compacts {
+        if !news.published.is_empty() {
+            self.hub.publish(news.published);
+        }
+        if let Some(revision) = news.compacted {
             self.hub.compacted(revision);
             self.compacted.notify_one();
         }
@@ -116,8 +138,11 @@ impl State {
         self.scrubbed.send_replace(compaction::scrubbed(&*database)?);
         let segments = Segments::open(&*database)?;
         self.keys.store(segments.total(), Relaxed);
+        *self.policy.write() = standing.policy.clone();
         *self.database.write() = database;
         *self.lessor.lock() = lessor;
+        // Some may have been withdrawn meanwhile.
+        self.with_tokens(|tokens, now| tokens.changed(TokenChange::AllWithdrawn, now));
         self.hub.reset(standing.revisions);
         *applying = (standing, segments);
         self.compacted.notify_one();
@@ -156,6 +181,17 @@ impl State {
     /// Where watchers meet changes.
     pub fn hub(&self) -> &Arc<Hub> {
         &self.hub
+    }
+
+    /// Who may do what, as of now.
+    pub fn policy(&self) -> Arc<Policy> {
+        self.policy.read().clone()
+    }
+
+    /// Works on the tokens given out with the time it is.
+    pub fn with_tokens<T>(&self, work: impl FnOnce(&mut Tokens, Time) -> T) -> T {
+        let now = (self.clock)();
+        work(&mut self.tokens.lock(), now)
     }
 
     /// Works on the lessor with the time it is.

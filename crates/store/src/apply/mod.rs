@@ -4,6 +4,7 @@
 //! randomness, no order but that of the keys.
 
 pub mod alarm;
+pub mod auth;
 mod census;
 mod compact;
 mod delete_range;
@@ -15,10 +16,12 @@ pub mod txn;
 pub mod view;
 mod write;
 
+pub use auth::TokenChange;
 pub use lease::{Lease, LeaseChange};
 pub use view::View;
 
 use crate::{
+    auth::{Caller, commands::permit},
     command::{Command, Done, Outcome, Response},
     disk,
     mvcc::{Event, Failure, Result},
@@ -35,17 +38,32 @@ pub struct Applied {
     pub events: Vec<Event>,
     /// For the lessor.
     pub leases: Vec<LeaseChange>,
+    /// For the tokens given out.
+    pub tokens: Vec<TokenChange>,
 }
 
 /// Applies one command. A refused one leaves the view as it was; only a failing disk is an error.
 pub fn apply(view: &mut View<'_>, command: &Command) -> disk::Result<Applied> {
     let mut writer = Writer::new(view);
-    let result = match admit(writer.view(), command).map_err(Failure::from).and_then(|()| run(&mut writer, command)) {
+    let (caller, command) = asked(command);
+    let result = match check(writer.view(), caller.as_ref(), command).and_then(|()| run(&mut writer, command)) {
         Ok(response) => Ok(response),
         Err(Failure::Refused(refusal)) => Err(refusal),
         Err(Failure::Disk(error)) => return Err(error),
     };
     Ok(writer.finish(result))
+}
+
+/// A command, and who asks for it.
+fn asked(command: &Command) -> (Option<Caller>, &Command) {
+    let Command::By(by) = command else { return (None, command) };
+    (Some(by.caller()), by.command.as_ref().unwrap_or(command))
+}
+
+/// Alarms and lacking permission stand in a command's way.
+fn check(view: &View<'_>, caller: Option<&Caller>, command: &Command) -> Result<()> {
+    admit(view, command)?;
+    permit(view.policy(), view, caller, command)
 }
 
 fn run(writer: &mut Writer<'_, '_>, command: &Command) -> Result<Response> {
@@ -61,6 +79,9 @@ fn run(writer: &mut Writer<'_, '_>, command: &Command) -> Result<Response> {
         Command::MemberAttributes(attributes) => member::attributes(writer, attributes).map(done),
         Command::ClusterVersion(version) => member::cluster_version(writer, version).map(done),
         Command::Downgrade(downgrade) => downgrade::set(writer, downgrade).map(done),
+        Command::Auth(change) => auth::change(writer, change),
+        // Nobody asks for another.
+        Command::By(_) => Err(Refusal::Unknown.into()),
     }
 }
 

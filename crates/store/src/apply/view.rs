@@ -2,11 +2,12 @@
 
 use super::alarm::Alarms;
 use crate::{
+    auth::Policy,
     disk::{Batch, Column, Cursor, Read, Result, columns::meta},
     mvcc::{Revisions, Segments, segments},
 };
 use bytes::Bytes;
-use std::{collections::BTreeMap, collections::btree_map, iter::Peekable};
+use std::{collections::BTreeMap, collections::btree_map, iter::Peekable, sync::Arc};
 
 type Overlay = BTreeMap<Bytes, Option<Bytes>>;
 
@@ -14,18 +15,20 @@ type Overlay = BTreeMap<Bytes, Option<Bytes>>;
 type Overlays = [Overlay; Column::KV.len()];
 
 /// What every batch of commands begins with.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Standing {
     /// Where the state stands in history.
     pub revisions: Revisions,
     /// What is raised.
     pub(super) alarms: Alarms,
+    /// Who may do what.
+    pub policy: Arc<Policy>,
 }
 
 impl Standing {
     /// As a database says.
     pub fn read(read: &dyn Read) -> Result<Self> {
-        Ok(Standing { revisions: Revisions::read(read)?, alarms: Alarms::read(read)? })
+        Ok(Standing { revisions: Revisions::read(read)?, alarms: Alarms::read(read)?, policy: Arc::new(Policy::read(read)?) })
     }
 }
 
@@ -40,6 +43,7 @@ pub struct View<'a> {
     /// What segments had before the changes since the last [`View::accept`].
     uncounted: Vec<(Bytes, Option<u32>)>,
     pub(super) alarms: Alarms,
+    pub(super) policy: Arc<Policy>,
 }
 
 impl<'a> View<'a> {
@@ -54,14 +58,19 @@ impl<'a> View<'a> {
     }
 
     /// The same for a database that is known to stand so.
-    pub fn at(base: &'a dyn Read, Standing { revisions, alarms }: Standing, segments: Segments) -> Self {
+    pub fn at(base: &'a dyn Read, Standing { revisions, alarms, policy }: Standing, segments: Segments) -> Self {
         let (overlay, undo, uncounted) = (Overlays::default(), Vec::new(), Vec::new());
-        View { base, overlay, undo, revisions, before: revisions, segments, uncounted, alarms }
+        View { base, overlay, undo, revisions, before: revisions, segments, uncounted, alarms, policy }
     }
 
     /// Where the database will stand with these changes.
     pub fn standing(&self) -> Standing {
-        Standing { revisions: self.revisions, alarms: self.alarms.clone() }
+        Standing { revisions: self.revisions, alarms: self.alarms.clone(), policy: self.policy.clone() }
+    }
+
+    /// Who may do what.
+    pub fn policy(&self) -> &Arc<Policy> {
+        &self.policy
     }
 
     /// Where the state stands in history.

@@ -1,6 +1,6 @@
 //! Changes of keys by one command: all at one revision, each with its history and its event.
 
-use super::{Applied, LeaseChange, View};
+use super::{Applied, LeaseChange, TokenChange, View};
 use crate::{
     command::{Outcome, Response},
     disk::{Column, columns},
@@ -20,12 +20,13 @@ pub(super) struct Writer<'v, 'a> {
     revisions: Revisions,
     events: Vec<Event>,
     leases: Vec<LeaseChange>,
+    tokens: Vec<TokenChange>,
 }
 
 impl<'v, 'a> Writer<'v, 'a> {
     pub(super) fn new(view: &'v mut View<'a>) -> Self {
         let revisions = view.revisions();
-        Writer { view, revisions, events: Vec::new(), leases: Vec::new() }
+        Writer { view, revisions, events: Vec::new(), leases: Vec::new(), tokens: Vec::new() }
     }
 
     pub(super) fn view(&self) -> &View<'a> {
@@ -48,6 +49,10 @@ impl<'v, 'a> Writer<'v, 'a> {
 
     pub(super) fn lease_changed(&mut self, change: LeaseChange) {
         self.leases.push(change);
+    }
+
+    pub(super) fn tokens_changed(&mut self, change: TokenChange) {
+        self.tokens.push(change);
     }
 
     /// The revision its changes get.
@@ -118,12 +123,13 @@ impl<'v, 'a> Writer<'v, 'a> {
             self.view.reject();
             self.events.clear();
             self.leases.clear();
-            let revision = self.view.revisions().current;
-            return Applied { outcome: Outcome { revision, result }, events: self.events, leases: self.leases };
+            self.tokens.clear();
+            let outcome = Outcome { revision: self.view.revisions().current, result };
+            return Applied { outcome, events: self.events, leases: self.leases, tokens: self.tokens };
         }
         let revisions = self.revisions();
         self.view.accept(revisions);
         let outcome = Outcome { revision: revisions.current, result };
-        Applied { outcome, events: self.events, leases: self.leases }
+        Applied { outcome, events: self.events, leases: self.leases, tokens: self.tokens }
     }
 }

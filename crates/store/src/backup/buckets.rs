@@ -9,7 +9,11 @@ use serde_json::json;
 use super::versions::RevisionKey;
 use crate::{
     apply::{alarm::Alarms, lease, member},
-    disk::{Column, Read, Result, columns},
+    auth::records,
+    disk::{
+        Column, Read, Result,
+        columns::{self, AuthPart},
+    },
     mvcc::{NEVER_COMPACTED, Revisions},
 };
 
@@ -101,6 +105,9 @@ pub fn read(read: &dyn Read, standing: &Standing) -> Result<BTreeMap<&'static st
     buckets.insert("members", members(read, standing)?);
     buckets.insert("members_removed", standing.removed.iter().map(|id| (hex(*id), "removed".into())).collect());
     buckets.insert("meta", meta_rows(Revisions::read(read)?, standing));
+    // etcd writes it at its first start.
+    let first = Bytes::copy_from_slice(&records::FIRST_REVISION.to_be_bytes());
+    buckets.insert(AuthPart::Settings.name(), Rows::from([(Bytes::from_static(records::REVISION), first)]));
     let mut cursor = read.scan(Column::Auth, b"", None)?;
     while let Some((key, row)) = cursor.row() {
         let (bucket, key) = columns::read_auth_key(key)?;

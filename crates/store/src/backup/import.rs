@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     apply::{View, lease},
+    auth::records::{self, Role, User},
     disk::{self, Batch, Column, Database, columns, columns::AuthPart},
     mvcc::{EventKind, FIRST_REVISION, KeyValue, NEVER_COMPACTED, Revisions, Segments, history::Change, range, record},
 };
@@ -36,9 +37,6 @@ pub enum Error {
         /// What is wrong.
         what: &'static str,
     },
-    /// It needs what this store does not do.
-    #[error("the snapshot has authentication enabled, which this store does not enforce: disable it first")]
-    Authentication,
     /// The new database failed.
     #[error("write the database")]
     Disk(#[from] disk::Error),
@@ -136,8 +134,8 @@ fn small<S: Source + ?Sized>(
     })?;
     for part in AuthPart::ALL {
         each(part.name(), &mut |key, value| {
-            if part == AuthPart::Settings && key == b"authEnabled" && value == [1] {
-                return Err(Error::Authentication);
+            if !is_sound(part, key, value) {
+                return Err(content(part.name(), "a row is not as etcd writes it"));
             }
             batch.put(Column::Auth, columns::auth_key(part, key), Bytes::copy_from_slice(value));
             Ok(())
@@ -145,6 +143,15 @@ fn small<S: Source + ?Sized>(
     }
     database.write(batch)?;
     Ok(leases)
+}
+
+/// Reading it later must not fail: the member would stop.
+fn is_sound(part: AuthPart, key: &[u8], value: &[u8]) -> bool {
+    match part {
+        AuthPart::Settings => key != records::REVISION || value.len() == 8,
+        AuthPart::Roles => Role::decode(value).is_ok_and(|role| role.name == key),
+        AuthPart::Users => User::decode(value).is_ok_and(|user| user.name == key),
+    }
 }
 
 /// Lives through the versions again, in their order.

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use proptest::prelude::*;
+use prost::Message;
 
 use super::{
     bolt::read::Bolt,
@@ -14,8 +15,13 @@ use super::{
     status,
 };
 use crate::{
+    auth::records::{self, User},
     command::{Alarm, Command, Compact, DeleteRange, LeaseGrant, LeaseRevoke, Op, Put, Range, Request, Txn},
-    disk::{Batch, Column, Database, Read, columns, memory::Memory},
+    disk::{
+        Batch, Column, Database, Read,
+        columns::{self, AuthPart},
+        memory::Memory,
+    },
     mvcc::{Revisions, history, range},
     state::State,
 };
@@ -234,19 +240,30 @@ fn alarms_and_leases_come_along() {
 }
 
 #[test]
-fn settings_of_authentication_are_kept_and_refused_while_they_are_on() {
+fn users_and_roles_come_along() {
     let memory = Memory::new();
-    let mut batch = Batch::default();
-    batch.put(Column::Auth, columns::auth_key(columns::AuthPart::Users, b"root"), "user");
-    memory.write(batch).unwrap();
+    let put = |part, name: &[u8], row: Vec<u8>| {
+        let mut batch = Batch::default();
+        batch.put(Column::Auth, columns::auth_key(part, name), row);
+        memory.write(batch).unwrap();
+    };
+    let user = User { name: "root".into(), password: "hash".into(), roles: vec!["root".into()], options: None };
+    put(AuthPart::Users, b"root", user.encode_to_vec());
+    put(AuthPart::Settings, records::ENABLED, vec![1]);
+    put(AuthPart::Settings, records::REVISION, 7u64.to_be_bytes().to_vec());
     let back = imported(&file(&memory), Adjust::default());
-    assert_eq!(back.get(Column::Auth, b"\x02root").unwrap().unwrap(), "user");
-    let mut batch = Batch::default();
-    batch.put(Column::Auth, columns::auth_key(columns::AuthPart::Settings, b"authEnabled"), Bytes::from_static(&[1]));
-    memory.write(batch).unwrap();
+    assert_eq!(records::users(&back).unwrap(), [user]);
+    assert_eq!((records::enabled(&back).unwrap(), records::revision(&back).unwrap()), (true, 7));
+    put(AuthPart::Users, b"broken", vec![0xff]);
     let file = file(&memory);
     let refused = import(&Bolt::open(&file[..], file.len() as u64).unwrap(), &Memory::new(), Adjust::default());
-    assert!(refused.unwrap_err().to_string().contains("authentication"));
+    assert!(refused.unwrap_err().to_string().contains("bucket \"authUsers\": a row is not as etcd writes it"));
+}
+
+#[test]
+fn a_store_nobody_set_up_users_in_has_etcds_first_revision_of_them() {
+    let back = imported(&file(&Memory::new()), Adjust::default());
+    assert_eq!(back.get(Column::Auth, b"\0authRevision").unwrap().unwrap()[..], [0, 0, 0, 0, 0, 0, 0, 1]);
 }
 
 #[test]

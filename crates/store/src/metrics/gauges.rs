@@ -79,6 +79,7 @@ impl Source {
             ("etcd_mvcc_db_total_size_in_bytes", "Total size of the underlying database physically allocated in bytes", size),
             ("etcd_mvcc_db_total_size_in_use_in_bytes", "Total size of the underlying database logically in use in bytes", in_use),
             ("etcd_mvcc_db_open_read_transactions", "The number of currently open read transactions", state.reading() as f64),
+            ("etcd_debugging_auth_revision", "The current revision of auth store", state.policy().revision() as f64),
             ("etcd_debugging_mvcc_current_revision", "The current revision of store", state.revision() as f64),
             ("etcd_debugging_mvcc_compact_revision", "The revision of the last compaction in store", compacted as f64),
             ("etcd_debugging_mvcc_keys_total", "Total number of keys", state.keys() as f64),

@@ -10,6 +10,7 @@ use tonic::{Request, Response, Status};
 
 use super::{
     Context, convert,
+    identity::Credentials,
     queue::{Place, prefix},
 };
 use crate::{
@@ -27,15 +28,15 @@ fn not_leader() -> Status {
 
 impl Context {
     /// Sets what the holder of a place says; the revision.
-    async fn proclaim_as(&self, key: &Bytes, created: i64, lease: i64, value: Bytes) -> Result<i64, Status> {
+    async fn proclaim_as(&self, who: &Credentials, key: &Bytes, created: i64, lease: i64, value: Bytes) -> Result<i64, Status> {
         let put = Operation::Put(Put { key: key.clone(), value, lease, ..Default::default() });
-        let (revision, response) = self.if_created(key, created, Some(put), None).await?;
+        let (revision, response) = self.if_created(who, key, created, Some(put), None).await?;
         if response.succeeded { Ok(revision) } else { Err(not_leader()) }
     }
 
     /// Who leads, as of a revision.
-    async fn elected(&self, prefix: &Bytes) -> Result<(i64, Option<KeyValue>), Status> {
-        let (revision, line) = self.line(prefix).await?;
+    async fn elected(&self, who: &Credentials, prefix: &Bytes) -> Result<(i64, Option<KeyValue>), Status> {
+        let (revision, line) = self.line(who, prefix).await?;
         Ok((revision, line.into_iter().min_by_key(|kv| kv.create_revision)))
     }
 
@@ -44,9 +45,9 @@ impl Context {
     }
 
     /// The next leader, or word of the present one, after what was `said`: revision of the key, then where to go on.
-    async fn next_word(&self, prefix: &Bytes, said: i64) -> Result<(i64, KeyValue), Status> {
+    async fn next_word(&self, who: &Credentials, prefix: &Bytes, said: i64) -> Result<(i64, KeyValue), Status> {
         loop {
-            let (revision, leader) = self.elected(prefix).await?;
+            let (revision, leader) = self.elected(who, prefix).await?;
             if let Some(kv) = leader.filter(|kv| kv.mod_revision != said) {
                 return Ok((revision, kv));
             }
@@ -59,12 +60,13 @@ impl Context {
 #[tonic::async_trait]
 impl Election for Context {
     async fn campaign(&self, request: Request<CampaignRequest>) -> Result<Response<CampaignResponse>, Status> {
+        let who = Credentials::of(&request);
         let CampaignRequest { name, lease, value } = request.into_inner();
-        let place = self.enter(&name, lease, value.clone()).await?;
+        let place = self.enter(&who, &name, lease, value.clone()).await?;
         if place.value != value {
-            self.proclaim_as(&place.key, place.revision, place.lease, value).await?;
+            self.proclaim_as(&who, &place.key, place.revision, place.lease, value).await?;
         }
-        if !self.wait_turn(&place).await? {
+        if !self.wait_turn(&who, &place).await? {
             return Err(Status::unknown("election: session is expired"));
         }
         let Place { key, lease, revision, entered, .. } = place;
@@ -74,14 +76,15 @@ impl Election for Context {
     }
 
     async fn proclaim(&self, request: Request<ProclaimRequest>) -> Result<Response<ProclaimResponse>, Status> {
+        let who = Credentials::of(&request);
         let ProclaimRequest { leader, value } = request.into_inner();
         let leader = leader.ok_or_else(missing_leader)?;
-        let revision = self.proclaim_as(&leader.key, leader.rev, leader.lease, value).await?;
+        let revision = self.proclaim_as(&who, &leader.key, leader.rev, leader.lease, value).await?;
         Ok(Response::new(ProclaimResponse { header: self.header(revision) }))
     }
 
     async fn leader(&self, request: Request<LeaderRequest>) -> Result<Response<LeaderResponse>, Status> {
-        let (revision, leader) = self.elected(&prefix(&request.into_inner().name)).await?;
+        let (revision, leader) = self.elected(&Credentials::of(&request), &prefix(&request.get_ref().name)).await?;
         let leader = leader.ok_or_else(|| Status::unknown("election: no leader"))?;
         Ok(Response::new(self.leader_response(revision, leader)))
     }
@@ -89,19 +92,20 @@ impl Election for Context {
     type ObserveStream = BoxStream<'static, Result<LeaderResponse, Status>>;
 
     async fn observe(&self, request: Request<LeaderRequest>) -> Result<Response<Self::ObserveStream>, Status> {
-        let prefix = prefix(&request.into_inner().name);
-        let words = stream::try_unfold((self.clone(), prefix, 0), |(context, prefix, said)| async move {
-            let (revision, kv) = context.next_word(&prefix, said).await?;
+        let (who, prefix) = (Credentials::of(&request), prefix(&request.get_ref().name));
+        let words = stream::try_unfold((self.clone(), who, prefix, 0), |(context, who, prefix, said)| async move {
+            let (revision, kv) = context.next_word(&who, &prefix, said).await?;
             let said = kv.mod_revision;
-            Ok(Some((context.leader_response(revision, kv), (context, prefix, said))))
+            Ok(Some((context.leader_response(revision, kv), (context, who, prefix, said))))
         });
         Ok(Response::new(words.boxed()))
     }
 
     async fn resign(&self, request: Request<ResignRequest>) -> Result<Response<ResignResponse>, Status> {
+        let who = Credentials::of(&request);
         let leader = request.into_inner().leader.ok_or_else(missing_leader)?;
         let delete = Operation::DeleteRange(DeleteRange { key: leader.key.clone(), ..Default::default() });
-        let (revision, _) = self.if_created(&leader.key, leader.rev, Some(delete), None).await?;
+        let (revision, _) = self.if_created(&who, &leader.key, leader.rev, Some(delete), None).await?;
         Ok(Response::new(ResignResponse { header: self.header(revision) }))
     }
 }

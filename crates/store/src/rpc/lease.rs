@@ -1,10 +1,12 @@
 //! The Lease service.
 
-use super::{Context, disk_status};
+use super::{Context, disk_status, identity::Credentials, status};
 use crate::{
     apply::lease,
+    auth::Access,
     command::{Command, LeaseGrant, LeaseRevoke, Response as Answer},
-    mvcc::Revisions,
+    disk::Read,
+    mvcc::{self, Revisions},
     node::LeaseTime,
     refusal::Refusal,
     upkeep::quota,
@@ -24,12 +26,13 @@ const KEEP_ALIVES: usize = 32;
 #[tonic::async_trait]
 impl Lease for Context {
     async fn lease_grant(&self, request: Request<LeaseGrantRequest>) -> Result<Response<LeaseGrantResponse>, Status> {
+        let who = Credentials::of(&request);
         let LeaseGrantRequest { ttl, id } = request.into_inner();
         self.admit(quota::LEASE).await?;
         // Chosen here, not when applied: that must not roll dice.
         let id = if id == 0 { rand::rng().random_range(1..i64::MAX) } else { id };
         let grant = LeaseGrant { id, ttl: ttl.max(self.limits.min_lease_ttl) };
-        match self.propose(Command::LeaseGrant(grant)).await? {
+        match self.propose_for(&who, Command::LeaseGrant(grant)).await? {
             (revision, Answer::LeaseGrant(LeaseGrant { id, ttl })) => {
                 let header = self.header(revision);
                 Ok(Response::new(LeaseGrantResponse { header, id, ttl, error: String::new() }))
@@ -39,8 +42,8 @@ impl Lease for Context {
     }
 
     async fn lease_revoke(&self, request: Request<LeaseRevokeRequest>) -> Result<Response<LeaseRevokeResponse>, Status> {
-        let revoke = LeaseRevoke { id: request.into_inner().id, expired_in: 0 };
-        let (revision, _) = self.propose(Command::LeaseRevoke(revoke)).await?;
+        let revoke = LeaseRevoke { id: request.get_ref().id, expired_in: 0 };
+        let (revision, _) = self.propose_for(&Credentials::of(&request), Command::LeaseRevoke(revoke)).await?;
         Ok(Response::new(LeaseRevokeResponse { header: self.header(revision) }))
     }
 
@@ -50,15 +53,16 @@ impl Lease for Context {
         &self,
         request: Request<Streaming<LeaseKeepAliveRequest>>,
     ) -> Result<Response<Self::LeaseKeepAliveStream>, Status> {
-        let context = self.clone();
+        let (context, who) = (self.clone(), Credentials::of(&request));
         let answers = request.into_inner().map(move |request| {
-            let context = context.clone();
-            async move { context.keep_alive(request?.id).await }
+            let (context, who) = (context.clone(), who.clone());
+            async move { context.keep_alive(&who, request?.id).await }
         });
         Ok(Response::new(answers.buffered(KEEP_ALIVES).boxed()))
     }
 
     async fn lease_time_to_live(&self, request: Request<LeaseTimeToLiveRequest>) -> Result<Response<LeaseTimeToLiveResponse>, Status> {
+        let asked = self.asked(&Credentials::of(&request)).await?;
         let LeaseTimeToLiveRequest { id, keys } = request.into_inner();
         let time = match self.node.lease_time(id).await {
             Err(Refusal::LeaseNotFound) => {
@@ -67,20 +71,31 @@ impl Lease for Context {
             }
             time => time?,
         };
-        let held = |read: &dyn crate::disk::Read, revisions: Revisions| {
-            let held = if keys { lease::keys(read, id) } else { Ok(Vec::new()) };
-            held.map(|held| (held, revisions.current))
+        let held = |read: &dyn Read, revisions: Revisions| -> mvcc::Result<_> {
+            if !keys {
+                return Ok((Vec::new(), revisions.current));
+            }
+            asked.may_with_lease(read, id, Access::Read)?;
+            Ok((lease::keys(read, id)?, revisions.current))
         };
-        let (keys, revision) = self.node.state().read(held).and_then(|held| held).map_err(disk_status)?;
+        let (keys, revision) = self.node.state().read(held).map_err(disk_status)?.map_err(status)?;
+        self.unchanged(&asked)?;
         let LeaseTime { granted, remaining } = time;
         let (ttl, granted_ttl) = (remaining.as_secs() as i64, granted.as_secs() as i64);
         Ok(Response::new(LeaseTimeToLiveResponse { header: self.header(revision), id, ttl, granted_ttl, keys }))
     }
 
-    async fn lease_leases(&self, _: Request<LeaseLeasesRequest>) -> Result<Response<LeaseLeasesResponse>, Status> {
+    async fn lease_leases(&self, request: Request<LeaseLeasesRequest>) -> Result<Response<LeaseLeasesResponse>, Status> {
         self.barrier(false).await?;
-        let list = |read: &dyn crate::disk::Read, revisions: Revisions| lease::list(read).map(|leases| (leases, revisions.current));
-        let (mut leases, revision) = self.node.state().read(list).and_then(|leases| leases).map_err(disk_status)?;
+        let asked = self.asked(&Credentials::of(&request)).await?;
+        asked.named()?;
+        let list = |read: &dyn Read, revisions: Revisions| -> mvcc::Result<_> {
+            let leases = lease::list(read)?;
+            leases.iter().try_for_each(|(id, _)| asked.may_with_lease(read, *id, Access::Read))?;
+            Ok((leases, revisions.current))
+        };
+        let (mut leases, revision) = self.node.state().read(list).map_err(disk_status)?.map_err(status)?;
+        self.unchanged(&asked)?;
         // As in etcd, whichever ends first comes first, where that is known.
         self.node.state().with_lessor(|lessor, now| leases.sort_by_key(|(id, _)| lessor.remaining(*id, now).map(|time| time.left)));
         let leases = leases.into_iter().map(|(id, _)| LeaseStatus { id }).collect();
@@ -90,7 +105,12 @@ impl Lease for Context {
 
 impl Context {
     /// A lease that is gone is not an error: it has no time left.
-    async fn keep_alive(&self, id: i64) -> Result<LeaseKeepAliveResponse, Status> {
+    async fn keep_alive(&self, who: &Credentials, id: i64) -> Result<LeaseKeepAliveResponse, Status> {
+        let asked = self.asked(who).await?;
+        if asked.enabled() {
+            let may = self.node.state().read(|read, _| asked.may_with_lease(read, id, Access::Write));
+            may.map_err(disk_status)?.map_err(status)?;
+        }
         let ttl = match self.node.lease_renew(id).await {
             Err(Refusal::LeaseNotFound) => 0,
             ttl => ttl?,

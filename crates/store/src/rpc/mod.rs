@@ -1,10 +1,13 @@
 //! The etcd v3 services: check a request, propose it or read, fill the header.
 
+mod auth;
 pub mod check;
 mod cluster;
 mod convert;
 mod count;
 mod election;
+mod guard;
+mod identity;
 pub mod kv;
 pub mod layers;
 mod learner;
@@ -12,6 +15,7 @@ pub mod lease;
 mod lock;
 mod maintenance;
 mod methods;
+mod passwords;
 mod queue;
 mod range_stream;
 mod rephrase;
@@ -27,6 +31,7 @@ pub(crate) use count::Calls;
 pub(crate) use router::{background, router};
 
 use crate::{
+    auth::Authenticator,
     disk,
     metrics::Metrics,
     mvcc::Failure,
@@ -72,12 +77,16 @@ pub struct Context {
     pub space: Space,
     /// What is counted.
     pub metrics: Metrics,
+    /// How it finds out who asks.
+    pub auth: Arc<Authenticator>,
+    places: passwords::Places,
 }
 
 impl Context {
     /// Without a quota, and counting for nobody.
-    pub fn new(node: Arc<dyn Node>, limits: Limits) -> Self {
-        Context { node, limits, space: Space::default(), metrics: Metrics::new() }
+    pub fn new(node: Arc<dyn Node>, limits: Limits, auth: Arc<Authenticator>) -> Self {
+        let places = passwords::Places::default();
+        Context { node, limits, space: Space::default(), metrics: Metrics::new(), auth, places }
     }
 
     /// Refuses what takes so many bytes where they do not fit, and raises the alarm.

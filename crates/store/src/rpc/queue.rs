@@ -5,7 +5,7 @@ use bytes::Bytes;
 use rand::Rng;
 use tonic::Status;
 
-use super::{Context, disk_status, status};
+use super::{Context, disk_status, identity::Credentials, status};
 use crate::{
     command::{
         Command, Compare, DeleteRange, LeaseGrant, Op, Operand, Put, Range, Relation, Request, Response as Answer, Txn, TxnResponse,
@@ -39,13 +39,13 @@ pub(super) fn prefix(name: &[u8]) -> Bytes {
 
 impl Context {
     /// Goes to the end of the line, unless this lease stands in it already; `value` counts for a new place only.
-    pub(super) async fn enter(&self, name: &[u8], lease: i64, value: Bytes) -> Result<Place, Status> {
-        let lease = if lease == 0 { self.session().await? } else { lease };
+    pub(super) async fn enter(&self, who: &Credentials, name: &[u8], lease: i64, value: Bytes) -> Result<Place, Status> {
+        let lease = if lease == 0 { self.session(who).await? } else { lease };
         let prefix = prefix(name);
         let key: Bytes = [&prefix[..], format!("{lease:x}").as_bytes()].concat().into();
         let put = Request::Put(Put { key: key.clone(), value: value.clone(), lease, ..Default::default() });
         let get = Request::Range(Range { key: key.clone(), ..Default::default() });
-        let (entered, response) = self.if_created(&key, 0, Some(put), Some(get)).await?;
+        let (entered, response) = self.if_created(who, &key, 0, Some(put), Some(get)).await?;
         let there = response.responses.into_iter().next().and_then(|response| response.response);
         let (revision, value) = match there {
             Some(Answer::Range(found)) => found.kvs.into_iter().next().map_or((entered, value), |kv| (kv.create_revision, kv.value)),
@@ -54,14 +54,15 @@ impl Context {
         Ok(Place { prefix, key, lease, revision, value, entered })
     }
 
-    async fn session(&self) -> Result<i64, Refusal> {
+    async fn session(&self, who: &Credentials) -> Result<i64, Refusal> {
         let id = rand::rng().random_range(1..i64::MAX);
-        self.propose(Command::LeaseGrant(LeaseGrant { id, ttl: SESSION })).await.map(|_| id)
+        self.propose_for(who, Command::LeaseGrant(LeaseGrant { id, ttl: SESSION })).await.map(|_| id)
     }
 
     /// One operation if a key was created at a revision (0: is absent), another one otherwise.
     pub(super) async fn if_created(
         &self,
+        who: &Credentials,
         key: &Bytes,
         revision: i64,
         then: Option<Request>,
@@ -71,17 +72,17 @@ impl Context {
         let compare = Compare { relation: Relation::Equal as i32, key: key.clone(), operand, ..Default::default() };
         let ops = |request: Option<Request>| request.map(|request| Op { request: Some(request) }).into_iter().collect();
         let txn = Txn { compares: vec![compare], success: ops(then), failure: ops(otherwise) };
-        match self.propose(Command::Txn(txn)).await? {
+        match self.propose_for(who, Command::Txn(txn)).await? {
             (revision, Answer::Txn(response)) => Ok((revision, response)),
             _ => Err(Refusal::Unknown),
         }
     }
 
     /// Waits until nobody stands before a place; false when it was lost meanwhile. Gives it up when dropped before.
-    pub(super) async fn wait_turn(&self, place: &Place) -> Result<bool, Status> {
-        let leave = Leave { context: self.clone(), place: Some(place.clone()) };
+    pub(super) async fn wait_turn(&self, who: &Credentials, place: &Place) -> Result<bool, Status> {
+        let leave = Leave { context: self.clone(), who: who.clone(), place: Some(place.clone()) };
         loop {
-            let (revision, line) = self.line(&place.prefix).await?;
+            let (revision, line) = self.line(who, &place.prefix).await?;
             let before = line.iter().filter(|kv| kv.create_revision < place.revision).max_by_key(|kv| kv.create_revision);
             let here = line.iter().any(|kv| kv.key == place.key && kv.create_revision == place.revision);
             match before {
@@ -95,12 +96,15 @@ impl Context {
     }
 
     /// Who stands in a line, as of a revision.
-    pub(super) async fn line(&self, prefix: &Bytes) -> Result<(i64, Vec<KeyValue>), Status> {
+    pub(super) async fn line(&self, who: &Credentials, prefix: &Bytes) -> Result<(i64, Vec<KeyValue>), Status> {
         self.barrier(false).await?;
         let range_end = prefix_end(prefix).unwrap_or(Bytes::from_static(&[0]));
+        let asked = self.asked(who).await?;
+        asked.reads(prefix, &range_end)?;
         let request = Range { key: prefix.clone(), range_end, ..Default::default() };
         let read = self.node.state().read(|read, revisions| (revisions.current, range::range(read, revisions, &request)));
         let (revision, found) = read.map_err(disk_status)?;
+        self.unchanged(&asked)?;
         Ok((revision, found.map_err(status)?.kvs))
     }
 
@@ -127,6 +131,7 @@ impl Context {
 /// Takes a place out of the line when its contender gives up waiting.
 struct Leave {
     context: Context,
+    who: Credentials,
     place: Option<Place>,
 }
 
@@ -139,11 +144,11 @@ impl Leave {
 impl Drop for Leave {
     fn drop(&mut self) {
         let Some(place) = self.place.take() else { return };
-        let context = self.context.clone();
+        let (context, who) = (self.context.clone(), self.who.clone());
         tokio::spawn(async move {
             let delete = Request::DeleteRange(DeleteRange { key: place.key.clone(), ..Default::default() });
             // Otherwise it goes with its lease.
-            let _ = context.if_created(&place.key, place.revision, Some(delete), None).await;
+            let _ = context.if_created(&who, &place.key, place.revision, Some(delete), None).await;
         });
     }
 }

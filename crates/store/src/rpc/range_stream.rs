@@ -7,7 +7,7 @@ use futures::{StreamExt, stream, stream::BoxStream};
 use prost::Message;
 use tonic::Status;
 
-use super::{Context, blocking, convert, disk_status, slow::Trace, status};
+use super::{Context, blocking, convert, disk_status, identity::Credentials, slow::Trace, status};
 use crate::{
     command::{self, Range, SortOrder, SortTarget},
     mvcc::{Revisions, range},
@@ -31,10 +31,10 @@ pub(super) fn check(range: &Range) -> Result<(), Status> {
 }
 
 /// The pieces, of the revision asked for or else the one that is newest when the first is read.
-pub(super) fn stream(context: Context, range: Range) -> BoxStream<'static, Result<RangeStreamResponse, Status>> {
+pub(super) fn stream(context: Context, who: Credentials, range: Range) -> BoxStream<'static, Result<RangeStreamResponse, Status>> {
     let left = if range.limit > 0 { range.limit } else { i64::MAX };
     let range = Range { sort_target: SortTarget::Key as i32, ..range };
-    let rest = Rest { context, range, left, sent: 0, keys: FIRST, revision: None };
+    let rest = Rest { context, who, range, left, sent: 0, keys: FIRST, revision: None };
     let pieces = stream::try_unfold(Some(rest), |rest: Option<Rest>| async move {
         match rest {
             Some(rest) => rest.piece().await.map(Some),
@@ -47,6 +47,7 @@ pub(super) fn stream(context: Context, range: Range) -> BoxStream<'static, Resul
 /// What is still to be sent.
 struct Rest {
     context: Context,
+    who: Credentials,
     /// From the next key on; pinned to a revision once the first piece is read.
     range: Range,
     /// Keys at most.
@@ -100,7 +101,10 @@ impl Rest {
         trace.step("read keys");
         self.context.note_range(&self.range, &trace, Some(&command::RangeResponse::default()));
         let (found, revisions) = read.map_err(disk_status)?;
-        Ok((found.map_err(status)?, revisions))
+        let found = found.map_err(status)?;
+        // A stream may last: for each piece the rights of its moment.
+        self.context.asked(&self.who).await?.reads(&self.range.key, &self.range.range_end)?;
+        Ok((found, revisions))
     }
 }
 

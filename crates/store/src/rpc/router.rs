@@ -5,14 +5,16 @@ use std::{sync::Arc, time::Duration};
 use component::Shutdown;
 use etcd::encoded::watch_server::WatchServer;
 use etcd::etcdserverpb::{
-    cluster_server::ClusterServer, kv_server::KvServer, lease_server::LeaseServer, maintenance_server::MaintenanceServer,
+    auth_server::AuthServer, cluster_server::ClusterServer, kv_server::KvServer, lease_server::LeaseServer,
+    maintenance_server::MaintenanceServer,
 };
 use etcd::{v3electionpb::election_server::ElectionServer, v3lockpb::lock_server::LockServer};
 use tokio::{task::JoinSet, time::sleep};
 use tonic::service::{Routes, interceptor::InterceptedService};
 
-use super::{Calls, Context, Limits, cluster::Cluster, count, layers, learner, lease::min_ttl, maintenance::Maintenance, rephrase};
+use super::{Calls, Context, Limits, cluster::Cluster, count, guard, layers, learner, lease::min_ttl, maintenance::Maintenance, rephrase};
 use crate::{
+    auth::Authenticator,
     command::{Command, MemberAttributes},
     config::Config,
     lease::expiry,
@@ -30,7 +32,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const PUBLISH_AGAIN: Duration = Duration::from_secs(1);
 
 /// The services, on one router.
-pub(crate) fn router(raft: &RaftNode, config: &Config, calls: Arc<Calls>) -> axum::Router {
+pub(crate) fn router(raft: &RaftNode, config: &Config, auth: Authenticator, calls: Arc<Calls>) -> axum::Router {
     let node: Arc<dyn Node> = Arc::new(raft.clone());
     let limits = Limits {
         txn_ops: config.max_txn_ops,
@@ -39,8 +41,9 @@ pub(crate) fn router(raft: &RaftNode, config: &Config, calls: Arc<Calls>) -> axu
         progress_interval: config.watch_progress_notify_interval,
         slow_apply: config.upkeep.warning_apply_duration,
     };
+    raft.state().with_tokens(|tokens, _| tokens.keep_for(auth.token_ttl));
     let (space, metrics) = (Space::new(config.quota()), raft.metrics().clone());
-    let context = Context { node: node.clone(), limits, space, metrics };
+    let context = Context { space, metrics, ..Context::new(node.clone(), limits, Arc::new(auth)) };
     let cluster = Cluster { context: context.clone(), raft: raft.clone() };
     let maintenance = Maintenance::new(context.clone(), raft.clone(), config.quota());
     let largest = config.max_request_bytes + OVERHEAD;
@@ -57,13 +60,15 @@ pub(crate) fn router(raft: &RaftNode, config: &Config, calls: Arc<Calls>) -> axu
         .add_service(guarded!(WatchServer::new(context.clone())))
         .add_service(guarded!(LeaseServer::new(context.clone())))
         .add_service(guarded!(LockServer::new(context.clone())))
-        .add_service(guarded!(ElectionServer::new(context)))
+        .add_service(guarded!(ElectionServer::new(context.clone())))
+        .add_service(guarded!(AuthServer::new(context.clone())))
         .add_service(guarded!(ClusterServer::new(cluster)))
         .add_service(guarded!(MaintenanceServer::new(maintenance)));
     let counted = axum::middleware::from_fn_with_state(calls, count::count);
+    let guarded = axum::middleware::from_fn_with_state(context, guard::guard);
     let learning = axum::middleware::from_fn_with_state(raft.clone(), learner::refuse);
     let rephrased = axum::middleware::from_fn(rephrase::rephrase);
-    routes.routes().prepare().into_axum_router().layer(rephrased).layer(learning).layer(counted)
+    routes.routes().prepare().into_axum_router().layer(guarded).layer(rephrased).layer(learning).layer(counted)
 }
 
 /// Starts what goes on beside requests: leases that end, removal of what compaction gave up, telling the others

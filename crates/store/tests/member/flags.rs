@@ -62,3 +62,13 @@ async fn a_data_directory_in_use_is_refused() {
     let error = refused(&["--data-dir", data, "--listen-client-urls", any, "--listen-peer-urls", any]);
     assert!(error.contains("in use"), "{error}");
 }
+
+#[test]
+fn a_key_for_tokens_that_cannot_be_used_is_told_before_anything_is_made() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let flags = ["--data-dir", data.to_str().unwrap(), "--auth-token", "jwt,sign-method=RS256,pub-key=/nowhere/key"];
+    let error = refused(&flags);
+    assert!(error.contains("--auth-token: read pub-key /nowhere/key"), "{error}");
+    assert!(!data.exists());
+}

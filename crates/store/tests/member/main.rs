@@ -1,6 +1,7 @@
 //! Members as users run them: processes that are killed, started again, misconfigured.
 #![allow(clippy::unwrap_used, missing_docs, unreachable_pub)]
 
+mod auth;
 mod backup;
 mod chaos;
 mod corruption;

@@ -3,12 +3,12 @@
 use std::{fs, path::Path};
 
 use etcd::etcdserverpb::{PutRequest, kv_client::KvClient};
-use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Identity};
 
 use crate::support::eventually;
 
-/// Writes an authority and, signed by it, one certificate for servers, peers and clients.
+/// Writes an authority and, signed by it, one certificate for servers, peers and clients, and one of a user `alice`.
 pub fn write_pki(directory: &Path) {
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::new(Vec::new()).unwrap();
@@ -16,11 +16,14 @@ pub fn write_pki(directory: &Path) {
     let authority = params.self_signed(&key).unwrap();
     fs::write(directory.join("ca.crt"), authority.pem()).unwrap();
     let issuer = Issuer::new(params, key);
-    let key = KeyPair::generate().unwrap();
-    let mut params = CertificateParams::new(vec!["localhost".into(), "127.0.0.1".into()]).unwrap();
-    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-    fs::write(directory.join("tls.crt"), params.signed_by(&key, &issuer).unwrap().pem()).unwrap();
-    fs::write(directory.join("tls.key"), key.serialize_pem()).unwrap();
+    for (file, common_name) in [("tls", "member"), ("alice", "alice")] {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(vec!["localhost".into(), "127.0.0.1".into()]).unwrap();
+        params.distinguished_name.push(DnType::CommonName, common_name);
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        fs::write(directory.join(format!("{file}.crt")), params.signed_by(&key, &issuer).unwrap().pem()).unwrap();
+        fs::write(directory.join(format!("{file}.key")), key.serialize_pem()).unwrap();
+    }
 }
 
 /// What a client trusts and proves itself with.
@@ -31,10 +34,15 @@ pub fn client(directory: &Path) -> etcd::client::Tls {
 
 /// A connection to the member at this port.
 pub fn channel(directory: &Path, port: u16, with_certificate: bool) -> Channel {
+    channel_as(directory, port, with_certificate.then_some("tls"))
+}
+
+/// The same with the certificate of this name.
+pub fn channel_as(directory: &Path, port: u16, certificate: Option<&str>) -> Channel {
     let read = |name: &str| fs::read(directory.join(name)).unwrap();
     let mut tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(read("ca.crt")));
-    if with_certificate {
-        tls = tls.identity(Identity::from_pem(read("tls.crt"), read("tls.key")));
+    if let Some(name) = certificate {
+        tls = tls.identity(Identity::from_pem(read(&format!("{name}.crt")), read(&format!("{name}.key"))));
     }
     let endpoint = Channel::from_shared(format!("https://127.0.0.1:{port}")).unwrap();
     endpoint.tls_config(tls).unwrap().connect_lazy()

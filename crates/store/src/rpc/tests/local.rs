@@ -1,6 +1,7 @@
 //! A member alone, in memory: proposing is applying.
 
 use crate::{
+    auth::{Authenticator, options::TokenKind, tokens},
     command::{Command, Outcome},
     disk::{Batch, memory::Memory},
     lease::renew,
@@ -12,7 +13,7 @@ use crate::{
 use etcd::{
     client::{Client, Config},
     encoded::watch_server::WatchServer,
-    etcdserverpb::{kv_server::KvServer, lease_server::LeaseServer},
+    etcdserverpb::{auth_server::AuthServer, kv_server::KvServer, lease_server::LeaseServer},
     v3electionpb::election_server::ElectionServer,
     v3lockpb::lock_server::LockServer,
 };
@@ -79,6 +80,12 @@ pub(super) struct Served {
     _stop: DropGuard,
 }
 
+/// Knows users by simple tokens.
+pub(super) fn authenticator() -> Arc<Authenticator> {
+    let tokens = TokenKind::Simple;
+    Arc::new(Authenticator { tokens, token_ttl: tokens::DEFAULT_TTL, cost: 4, certificates: false })
+}
+
 /// Serves a fresh member on a free port.
 pub(super) async fn serve(limits: Limits) -> Served {
     let clock = Arc::new(AtomicU64::new(0));
@@ -89,13 +96,14 @@ pub(super) async fn serve(limits: Limits) -> Served {
     let state = State::open(Arc::new(Memory::new()), now).unwrap();
     state.promote(2, Duration::ZERO);
     let node = Arc::new(Local { state });
-    let context = Context::new(node.clone(), limits);
+    let context = Context::new(node.clone(), limits, authenticator());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let stop = CancellationToken::new();
     let server = Server::builder()
         .add_service(KvServer::new(context.clone()).max_decoding_message_size(4 << 20))
         .add_service(LeaseServer::new(context.clone()))
+        .add_service(AuthServer::new(context.clone()))
         .add_service(LockServer::new(context.clone()))
         .add_service(ElectionServer::new(context.clone()))
         .add_service(WatchServer::new(context));

@@ -1,5 +1,6 @@
 //! The services over a single local member, through the client: what a user of the wire sees.
 
+mod auth;
 mod kv;
 mod lease;
 mod local;

@@ -1,7 +1,7 @@
 //! Ranges in pieces.
 
-use super::local::{Served, serve};
-use crate::rpc::{Context, Limits, convert, range_stream};
+use super::local::{Served, authenticator, serve};
+use crate::rpc::{Context, Limits, convert, identity::Credentials, range_stream};
 use etcd::etcdserverpb::{CompactionRequest, DeleteRangeRequest, PutRequest, RangeRequest, RangeResponse, kv_client::KvClient};
 use futures::StreamExt;
 use tonic::Code;
@@ -72,8 +72,8 @@ async fn no_piece_is_much_larger_than_a_request_may_be() {
 async fn what_is_written_meanwhile_is_not_seen_and_what_is_compacted_ends_it() {
     let served = serve(Limits::default()).await;
     fill(&served, 100, 10).await;
-    let context = Context::new(served.node.clone(), Limits::default());
-    let begin = || range_stream::stream(context.clone(), convert::range(everything()));
+    let context = Context::new(served.node.clone(), Limits::default(), authenticator());
+    let begin = || range_stream::stream(context.clone(), Credentials::default(), convert::range(everything()));
     let mut stream = begin();
     let first = stream.next().await.unwrap().unwrap().range_response.unwrap();
     assert_eq!(first.kvs.len(), 10);

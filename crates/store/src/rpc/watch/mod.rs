@@ -5,6 +5,7 @@ mod stream;
 
 use super::{
     Context,
+    identity::Credentials,
     layers::{leader_lost, requires_leader},
 };
 use etcd::{encoded, encoded::watch_server::Watch, etcdserverpb::WatchRequest};
@@ -58,7 +59,7 @@ impl Watch for Context {
     async fn watch(&self, request: Request<Streaming<WatchRequest>>) -> Result<Response<Self::WatchStream>, Status> {
         let (sender, receiver) = mpsc::channel(UNREAD);
         let leader_lost = leader_lost(self.node.clone(), requires_leader(request.metadata()));
-        let stream = stream::Stream::new(self.clone(), sender);
+        let stream = stream::Stream::new(self.clone(), Credentials::of(&request), sender);
         tokio::spawn(stream.run(request.into_inner(), leader_lost));
         Ok(Response::new(ReceiverStream::new(receiver).map(taken as fn(Queued) -> Answer)))
     }

@@ -1,7 +1,7 @@
 //! One client stream: creates and cancels its watchers, and hands them what is pending, in turn.
 
 use super::{
-    super::{Context, blocking},
+    super::{Context, blocking, identity::Credentials, methods::code_name},
     Answer, Queued,
     responses::{FULL, parts},
 };
@@ -47,6 +47,7 @@ struct Watcher {
 /// The watchers of one stream.
 pub(super) struct Stream {
     context: Context,
+    who: Credentials,
     session: Session,
     sender: mpsc::Sender<Queued>,
     /// By number in the hub.
@@ -59,11 +60,11 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    pub(super) fn new(context: Context, sender: mpsc::Sender<Queued>) -> Self {
+    pub(super) fn new(context: Context, who: Credentials, sender: mpsc::Sender<Queued>) -> Self {
         let session = context.node.state().hub().session();
         context.metrics.watch_streams.inc();
         let (watchers, ids) = (BTreeMap::new(), BTreeMap::new());
-        Stream { context, session, sender, watchers, ids, next_id: 0, progress_owed: false }
+        Stream { context, who, session, sender, watchers, ids, next_id: 0, progress_owed: false }
     }
 
     /// Runs until the client or the member goes away.
@@ -117,6 +118,11 @@ impl Stream {
 
     async fn create(&mut self, create: WatchCreateRequest) -> Result<(), Closed> {
         let watch = wanted(&create);
+        if let Err(refusal) = self.may_watch(&watch).await {
+            // As Go prints a status: clients look for just that.
+            let reason = format!("rpc error: code = {} desc = {refusal}", code_name(refusal.code()));
+            return self.refuse(&reason).await;
+        }
         let refused = match () {
             () if create.start_revision < 0 => Some(Refusal::Compacted.text()),
             () if watch.range.is_empty() => Some("mvcc: watcher range is empty"),
@@ -134,6 +140,10 @@ impl Stream {
         self.ids.insert(id, hub_id);
         self.watchers.insert(hub_id, Watcher { id, watch, prev_kv, fragment, progress_notify, told: true });
         self.send(revision, WatchResponse { watch_id: id, created: true, ..Default::default() }).await
+    }
+
+    async fn may_watch(&self, watch: &Watch) -> Result<(), Refusal> {
+        self.context.asked(&self.who).await?.reads_range(&watch.range)
     }
 
     async fn refuse(&self, reason: &str) -> Result<(), Closed> {
