@@ -93,9 +93,13 @@ async fn a_full_member_stops_all_from_taking_what_needs_space_until_it_is_disarm
     other.kv().txn(txn(delete_op)).await.unwrap();
     assert!(get(&mut other.kv(), "fill/0").await.unwrap().is_some());
     make_room(&cluster).await;
-    let disarm = AlarmRequest { action: AlarmAction::Deactivate as i32, ..Default::default() };
     eventually("it is disarmed", async || {
-        other.maintenance().alarm(disarm).await.unwrap();
+        let get = AlarmRequest { action: AlarmAction::Get as i32, ..Default::default() };
+        for raised in other.maintenance().alarm(get).await.ok()?.into_inner().alarms {
+            let action = AlarmAction::Deactivate as i32;
+            let disarm = AlarmRequest { action, member_id: raised.member_id, alarm: raised.alarm };
+            other.maintenance().alarm(disarm).await.ok()?;
+        }
         put(&mut other.kv(), "small", "1").await.ok()
     })
     .await;
