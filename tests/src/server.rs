@@ -64,7 +64,8 @@ impl Server {
         Self::start_on(maker, directory, &[])
     }
 
-    /// Starts so many members of one cluster, `m1` and on, and waits until all serve.
+    /// Starts so many members of one cluster, `m1` and on, and waits until all serve and each knows all names: a member without
+    /// one counts as not started.
     pub fn cluster(maker: Maker, size: usize) -> Vec<Self> {
         let urls: Vec<_> = (0..size).map(|_| urls()).collect();
         let listed: Vec<_> = urls.iter().enumerate().map(|(number, (_, peer))| format!("m{}={peer}", number + 1)).collect();
@@ -76,6 +77,7 @@ impl Server {
         });
         let members: Vec<_> = members.collect();
         members.iter().for_each(Self::wait);
+        members.iter().for_each(|member| member.wait_for_names(size));
         members
     }
 
@@ -116,6 +118,14 @@ impl Server {
         within(START, "the server serves", || {
             let said = self.health().unwrap_or_else(|error| error.to_string());
             if said.contains(r#""health":"true""#) { Ok(()) } else { Err(format!("{said}\n{}", self.log())) }
+        });
+    }
+
+    fn wait_for_names(&self, size: usize) {
+        within(START, "all members have said their names", || {
+            let listed = self.etcdctl(&["member", "list"]);
+            let named = listed.out.lines().filter(|line| line.contains(", started, m")).count();
+            if named == size { Ok(()) } else { Err(format!("{listed:?}\n{}", self.log())) }
         });
     }
 

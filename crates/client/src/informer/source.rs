@@ -3,13 +3,13 @@
 use std::fmt;
 
 use async_trait::async_trait;
-use futures::{StreamExt as _, TryStreamExt as _, stream::BoxStream};
+use futures::{AsyncBufReadExt as _, Stream, StreamExt as _, TryStreamExt as _, stream::BoxStream};
 use kube::{
     Api, Client, Resource,
     api::{DynamicObject, ListParams, ObjectList, Request, WatchEvent, WatchParams},
     core::PartialObjectMeta,
 };
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
 /// The events of one watch request, in order.
@@ -35,27 +35,44 @@ where
 
     async fn watch(&self, params: &WatchParams, version: &str) -> kube::Result<WatchStream<K>> {
         let request = Request::new(self.resource_url()).watch(params, version).map_err(kube::Error::BuildRequest)?;
-        let events = watch_raw(self.clone().into_client(), request).await?;
-        Ok(events.map(|event| event.and_then(typed)).boxed())
+        let lines = lines(&self.clone().into_client(), request).await?;
+        Ok(lines.map(|line| line.and_then(|line| typed(&line))).boxed())
     }
 }
 
-/// Events with their objects unread. Read together with its event an object may have to be kept until the type is known, for
+/// One line of a watch, its object unread: read together with the line an object has to be kept until its type is known, for
 /// which serde compiles a second decoder of every kind into every program.
-async fn watch_raw(client: Client, mut request: http::Request<Vec<u8>>) -> kube::Result<WatchStream<Box<RawValue>>> {
-    request.extensions_mut().insert("watch");
-    Ok(client.request_events::<Box<RawValue>>(request).await?.boxed())
+#[derive(Deserialize)]
+struct Line {
+    #[serde(rename = "type")]
+    event: String,
+    object: Box<RawValue>,
 }
 
-fn typed<K: DeserializeOwned>(event: WatchEvent<Box<RawValue>>) -> kube::Result<WatchEvent<K>> {
-    let read = |object: Box<RawValue>| serde_json::from_str(object.get()).map_err(kube::Error::SerdeError);
-    Ok(match event {
-        WatchEvent::Added(object) => WatchEvent::Added(read(object)?),
-        WatchEvent::Modified(object) => WatchEvent::Modified(read(object)?),
-        WatchEvent::Deleted(object) => WatchEvent::Deleted(read(object)?),
-        WatchEvent::Bookmark(bookmark) => WatchEvent::Bookmark(bookmark),
-        WatchEvent::Error(status) => WatchEvent::Error(status),
+/// The lines of one watch request.
+async fn lines(client: &Client, mut request: http::Request<Vec<u8>>) -> kube::Result<impl Stream<Item = kube::Result<String>> + use<>> {
+    request.extensions_mut().insert("watch");
+    // Compressed, the events would arrive in blocks.
+    request.headers_mut().insert(http::header::ACCEPT_ENCODING, http::HeaderValue::from_static("identity"));
+    let lines = client.request_stream(request).await?.lines();
+    Ok(lines.map_err(kube::Error::ReadEvents))
+}
+
+fn typed<K: DeserializeOwned>(line: &str) -> kube::Result<WatchEvent<K>> {
+    let line: Line = read(line)?;
+    let object = line.object.get();
+    Ok(match line.event.as_str() {
+        "ADDED" => WatchEvent::Added(read(object)?),
+        "MODIFIED" => WatchEvent::Modified(read(object)?),
+        "DELETED" => WatchEvent::Deleted(read(object)?),
+        "BOOKMARK" => WatchEvent::Bookmark(read(object)?),
+        "ERROR" => WatchEvent::Error(Box::new(read(object)?)),
+        other => return Err(kube::Error::SerdeError(serde::de::Error::custom(format!("unknown watch event {other:?}")))),
     })
+}
+
+fn read<T: DeserializeOwned>(text: &str) -> kube::Result<T> {
+    serde_json::from_str(text).map_err(kube::Error::SerdeError)
 }
 
 /// A collection of any kind of which only metadata is asked for.
@@ -111,17 +128,34 @@ mod tests {
 
     use super::*;
 
-    fn event(text: &str) -> kube::Result<WatchEvent<ConfigMap>> {
-        typed(serde_json::from_str(text).expect("an event"))
+    #[test]
+    fn an_object_that_cannot_be_read_is_an_error_of_its_event_alone() {
+        let unread = typed::<ConfigMap>(r#"{"type":"ADDED","object":{"metadata":{"name":7}}}"#);
+        assert!(matches!(unread, Err(kube::Error::SerdeError(_))));
+        let unknown = typed::<ConfigMap>(r#"{"type":"RENAMED","object":{}}"#);
+        assert_eq!(
+            unknown.err().map(|error| error.to_string()).as_deref(),
+            Some(r#"error deserializing response: unknown watch event "RENAMED""#)
+        );
     }
 
     #[test]
-    fn an_object_that_cannot_be_read_is_an_error_of_its_event_alone() {
-        let unread = event(r#"{"type":"ADDED","object":{"metadata":{"name":7}}}"#);
-        assert!(matches!(unread, Err(kube::Error::SerdeError(_))));
-        let Ok(WatchEvent::Modified(read)) = event(r#"{"type":"MODIFIED","object":{"metadata":{"name":"a"}}}"#) else {
-            panic!("a change");
-        };
-        assert_eq!(read.metadata.name.as_deref(), Some("a"));
+    fn an_event_may_come_before_or_after_its_object() {
+        for line in
+            [r#"{"type":"MODIFIED","object":{"metadata":{"name":"a"}}}"#, r#"{"object":{"metadata":{"name":"a"}},"type":"MODIFIED"}"#]
+        {
+            let Ok(WatchEvent::Modified(read)) = typed::<ConfigMap>(line) else { panic!("a change: {line}") };
+            assert_eq!(read.metadata.name.as_deref(), Some("a"));
+        }
+    }
+
+    #[test]
+    fn bookmarks_and_errors_are_told_apart() {
+        let bookmark = r#"{"type":"BOOKMARK","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"7"}}}"#;
+        let Ok(WatchEvent::Bookmark(read)) = typed::<ConfigMap>(bookmark) else { panic!("a bookmark") };
+        assert_eq!(read.metadata.resource_version, "7");
+        let expired = r#"{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old","reason":"Expired","code":410}}"#;
+        let Ok(WatchEvent::Error(status)) = typed::<ConfigMap>(expired) else { panic!("an error") };
+        assert_eq!((status.reason.as_str(), status.code), ("Expired", 410));
     }
 }
