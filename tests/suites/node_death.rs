@@ -1,6 +1,8 @@
 //! A node falls silent: its pods move, and what was deleted meanwhile ends when it returns. With the controllers' times shortened.
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
@@ -33,13 +35,20 @@ fn marker(name: &str) -> String {
     format!("quarterdeck-{}-{name}", std::process::id())
 }
 
-/// How many shells run a container of `name`.
+/// How many shells run a container of `name`. A child of one that is yet to become a `sleep` is no further shell.
 fn running(name: &str) -> usize {
     let marker = marker(name);
-    let processes = std::fs::read_dir("/proc").unwrap().flatten();
-    processes
-        .filter(|process| std::fs::read(process.path().join("cmdline")).is_ok_and(|line| String::from_utf8_lossy(&line).contains(&marker)))
-        .count()
+    let processes = std::fs::read_dir("/proc").unwrap().flatten().map(|process| process.path());
+    let shells: BTreeMap<_, _> = processes
+        .filter(|process| std::fs::read(process.join("cmdline")).is_ok_and(|line| String::from_utf8_lossy(&line).contains(&marker)))
+        .filter_map(|process| Some((process.file_name()?.to_str()?.to_owned(), parent(&process)?)))
+        .collect();
+    shells.values().filter(|parent| !shells.contains_key(*parent)).count()
+}
+
+fn parent(process: &Path) -> Option<String> {
+    let status = std::fs::read_to_string(process.join("status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("PPid:")).map(|number| number.trim().to_owned())
 }
 
 fn tolerates(seconds: u32) -> Value {
