@@ -12,6 +12,7 @@ pub mod jsonpath;
 pub mod names;
 pub mod object;
 pub mod patch;
+pub mod protobuf;
 pub mod quantity;
 pub mod raw;
 pub mod schema;

@@ -26,6 +26,13 @@ pub use validate::{Validator, is_known_format};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Id(u32);
 
+impl Id {
+    /// Where it stands among the nodes of its arena.
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// The type of a value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Kind {
@@ -231,7 +238,7 @@ impl Arena {
         }
         node.name = name.into();
         let id = self.reserve(name);
-        self.nodes[id.0 as usize] = node;
+        self.nodes[id.index()] = node;
         id
     }
 
@@ -253,13 +260,13 @@ impl Arena {
             Kind::Object(fields) => fields.iter_mut().for_each(|field| field.node = self.copy(from, field.node, copied)),
             _ => {}
         }
-        self.nodes[target.0 as usize] = node;
+        self.nodes[target.index()] = node;
         target
     }
 
     /// A node by its index.
     pub fn node(&self, id: Id) -> &Node {
-        &self.nodes[id.0 as usize]
+        &self.nodes[id.index()]
     }
 
     /// The index of a definition.

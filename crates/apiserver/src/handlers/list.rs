@@ -11,7 +11,8 @@ use super::{
     shape::{Include, list_meta, row, table, wrong_form},
 };
 use crate::{
-    negotiate::{Form, bytes_response, partial, value_response},
+    negotiate::{Form, Format, bytes_response, partial, value_response},
+    protobuf,
     registry::store::Store,
     storage::{Freshness, List, ListOptions, Predicate, Revision},
 };
@@ -51,6 +52,10 @@ pub(super) fn render(ask: &Ask, store: &Store, list: &List) -> Result<Response, 
     let resource = &ask.served.resource;
     let objects = || list.items.iter().map(|entry| store.present(entry));
     let value = match negotiated.form {
+        Form::Object if negotiated.format == Format::Protobuf => {
+            let head = json!({"kind": resource.list_kind, "apiVersion": resource.api_version(), "metadata": meta});
+            return Ok(bytes_response(StatusCode::OK, negotiated, protobuf::encode_list(&head, objects())?.into()));
+        }
         Form::Object => {
             let typed = resource.is_custom();
             let items = objects().map(|o| o.map(|o| item(o, typed))).collect::<Result<Vec<_>, _>>()?;

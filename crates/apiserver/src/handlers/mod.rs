@@ -34,7 +34,7 @@ pub(crate) use ask::Ask;
 
 use crate::{
     loopback::InProcess,
-    negotiate::{Negotiated, Offer, negotiate, status_response},
+    negotiate::{Negotiated, Offer, for_errors, negotiate, status_response},
     pipeline::{EXCEEDED, Permit},
     registry::{Backing, Subresource, catalog::Served},
     request::RequestInfo,
@@ -50,7 +50,9 @@ pub(crate) async fn dispatch(State(server): State<Arc<Server>>, request: Request
     let inside = request.extensions().get::<InProcess>().is_some();
     let Some(served) = find(&server, &info, inside) else { return missing(&server, &info) };
     let query = crate::request::parse_query(request.uri().query().unwrap_or_default());
-    let offer = if info.is_collection && served.resource.serves("watch") { Offer::Collection } else { Offer::Object };
+    let watch = info.is_collection && served.resource.serves("watch");
+    let offer = Offer { forms: true, watch, protobuf: !served.resource.is_custom() };
+    let errors = for_errors(request.headers(), &query);
     let Some(route) = Route::of(&served, &info, request.method(), inside) else {
         return status_response(Negotiated::PLAIN, &Status::method_not_allowed());
     };
@@ -58,14 +60,14 @@ pub(crate) async fn dispatch(State(server): State<Arc<Server>>, request: Request
         Ok(negotiated) => negotiated,
         // Calls that pass bytes through have forms of their own.
         Err(_) if served.resource.subresource(&info.subresource).is_some_and(Subresource::is_raw) => Negotiated::PLAIN,
-        Err(status) => return status_response(Negotiated::PLAIN, &status),
+        Err(status) => return status_response(errors, &status),
     };
     let (permit, limit) = (request.extensions().get::<Permit>().cloned(), server.limits.timeout);
     let run = route.run(Ask::new(server, served, negotiated, query, request));
     // A write goes on when its client leaves: hooks must learn the outcome.
     let attached = matches!(info.verb, "get" | "list" | "watch") || info.is_long_running();
     let answer = if attached { run.await } else { detached(run, permit, limit).await };
-    answer.unwrap_or_else(|status| status_response(negotiated, &status))
+    answer.unwrap_or_else(|status| status_response(errors, &status))
 }
 
 /// Runs on its own up to `limit`, whatever the client's patience; until then it counts as in flight.

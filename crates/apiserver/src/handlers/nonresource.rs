@@ -10,7 +10,7 @@ use tower::ServiceExt;
 
 use super::discovery;
 use crate::{
-    negotiate::{Negotiated, Offer, negotiate, status_response, value_response},
+    negotiate::{Format, Negotiated, Offer, negotiate, status_response, value_response},
     request::{RequestInfo, parse_query},
     server::Server,
 };
@@ -72,7 +72,11 @@ fn find(server: &Arc<Server>, request: &Request<Body>, path: &str) -> Option<Res
 
 fn plain(request: &Request<Body>, value: &Value) -> Result<Response, Status> {
     let query = parse_query(request.uri().query().unwrap_or_default());
-    let negotiated = negotiate(request.headers(), &query, Offer::Plain)?;
+    let mut negotiated = negotiate(request.headers(), &query, Offer::PLAIN)?;
+    // The version and the list of paths are no objects: upstream writes them in JSON whatever is asked for.
+    if negotiated.format == Format::Protobuf && value.get("kind").is_none() {
+        negotiated = Negotiated::PLAIN;
+    }
     Ok(value_response(StatusCode::OK, negotiated, value))
 }
 

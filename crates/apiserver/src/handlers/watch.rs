@@ -1,4 +1,4 @@
-//! Watches: one line of JSON per event, until the client goes, time is up or history is gone.
+//! Watches: one line of JSON or one frame of protobuf per event, until the client goes, time is up or history is gone.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,7 +17,8 @@ use super::{
     shape::{Include, row, table},
 };
 use crate::{
-    negotiate::{Form, partial},
+    negotiate::{Form, Format, partial},
+    protobuf,
     registry::{Resource, store::Store},
     storage::{self, Event, Verb, WatchItem, WatchOptions, WatchStart},
 };
@@ -46,6 +47,7 @@ pub(super) async fn serve(ask: Ask) -> Result<Response, Status> {
     let until = Instant::now() + lifetime(&ask, query.timeout_seconds);
     let (shutdown, retired) = (ask.server.shutdown.clone(), ask.served.retired.clone());
     let mut encoder = Encoder::new(&ask, store)?;
+    let content_type = encoder.content_type();
     let ended = async move {
         tokio::select! {
             () = tokio::time::sleep_until(until) => {}
@@ -61,7 +63,7 @@ pub(super) async fn serve(ask: Ask) -> Result<Response, Status> {
         std::future::ready(out)
     });
     let mut response = Response::new(Body::from_stream(frames.map(Ok::<_, std::convert::Infallible>)));
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(header::CONTENT_TYPE, content_type);
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
     Ok(response)
 }
@@ -78,7 +80,10 @@ fn lifetime(ask: &Ask, seconds: Option<u64>) -> Duration {
 struct Encoder {
     store: Store,
     resource: Arc<Resource>,
+    format: Format,
     form: Form,
+    /// Tells this encoding from others of the same event.
+    name: String,
     include: Include,
     as_stored: bool,
     /// Columns go with the first event only.
@@ -89,14 +94,24 @@ struct Encoder {
 impl Encoder {
     fn new(ask: &Ask, store: Store) -> Result<Self, Status> {
         let clock = ask.server.clock.clone();
+        let (format, form) = (ask.negotiated.format, ask.negotiated.form);
         Ok(Self {
-            as_stored: ask.negotiated.form == Form::Object && store.bytes_as_stored(),
+            as_stored: format != Format::Protobuf && form == Form::Object && store.bytes_as_stored(),
+            name: format!("{format:?} {form:?} {:?}", ask.served.resource),
             resource: ask.served.resource.clone(),
-            form: ask.negotiated.form,
+            format,
+            form,
             include: Include::of(ask)?,
             columns_sent: false,
             now: Box::new(move || clock.now()),
             store,
+        })
+    }
+
+    fn content_type(&self) -> HeaderValue {
+        HeaderValue::from_static(match self.format {
+            Format::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
+            Format::Json | Format::Yaml => "application/json",
         })
     }
 
@@ -109,7 +124,8 @@ impl Encoder {
         };
         match encoded {
             Ok(bytes) => (bytes, false),
-            Err(status) => (line("ERROR", &serde_json::to_value(&status).unwrap_or_default()), true),
+            // A Status can be encoded in any format.
+            Err(status) => (self.encode("ERROR", &serde_json::to_value(&status).unwrap_or_default()).unwrap_or_default(), true),
         }
     }
 
@@ -121,10 +137,9 @@ impl Encoder {
             // Ages differ by the time of sending, columns by place in the stream: encoded per watch.
             let value = self.shape(&self.store.present(event.entry())?);
             self.columns_sent = true;
-            return Ok(line(event.kind.as_str(), &value));
+            return self.encode(event.kind.as_str(), &value);
         }
-        let form = format!("{:?} {:?}", self.form, self.resource);
-        event.encoded(&form, |event| Ok(line(event.kind.as_str(), &self.shape(&self.store.present(event.entry())?))))
+        event.encoded(&self.name, |event| self.encode(event.kind.as_str(), &self.shape(&self.store.present(event.entry())?)))
     }
 
     fn bookmark(&mut self, revision: u64, initial_events_end: bool) -> Result<Bytes, Status> {
@@ -141,7 +156,16 @@ impl Encoder {
             }
             _ => self.shape(&object),
         };
-        Ok(line("BOOKMARK", &value))
+        self.encode("BOOKMARK", &value)
+    }
+
+    fn encode(&self, kind: &str, object: &Value) -> Result<Bytes, Status> {
+        if self.format == Format::Protobuf {
+            return Ok(protobuf::event(kind, &protobuf::encode(object)?).into());
+        }
+        let mut out = json!({"type": kind, "object": object}).to_string();
+        out.push('\n');
+        Ok(out.into())
     }
 
     fn shape(&self, object: &Object) -> Value {
@@ -155,10 +179,4 @@ impl Encoder {
             }
         }
     }
-}
-
-fn line(kind: &str, object: &Value) -> Bytes {
-    let mut out = json!({"type": kind, "object": object}).to_string();
-    out.push('\n');
-    out.into()
 }

@@ -10,6 +10,8 @@ pub(crate) enum Format {
     Json,
     /// `application/yaml`.
     Yaml,
+    /// `application/vnd.kubernetes.protobuf`.
+    Protobuf,
 }
 
 /// What an object is turned into before it is encoded.
@@ -38,13 +40,18 @@ pub(crate) struct Negotiated {
 
 /// What an endpoint can answer with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Offer {
-    /// Plain objects only (discovery, version).
-    Plain,
-    /// Objects, Tables and metadata.
-    Object,
-    /// As `Object`; also named as a watch in the 406 text.
-    Collection,
+pub(crate) struct Offer {
+    /// Tables and metadata besides the object.
+    pub(crate) forms: bool,
+    /// Watches, which the 406 text names.
+    pub(crate) watch: bool,
+    /// Whether the object itself has a protobuf form, as all but custom resources have.
+    pub(crate) protobuf: bool,
+}
+
+impl Offer {
+    /// Plain objects only (discovery, errors).
+    pub(crate) const PLAIN: Self = Self { forms: false, watch: false, protobuf: true };
 }
 
 const TYPES: [&str; 3] = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
@@ -75,21 +82,18 @@ impl<'a> Clause<'a> {
         match self.media_type {
             "application/json" | "*/*" | "application/*" | "" => Some(Format::Json),
             "application/yaml" => Some(Format::Yaml),
+            "application/vnd.kubernetes.protobuf" => Some(Format::Protobuf),
             _ => None,
         }
     }
 
-    /// Whether go-restful would let the request through to the negotiation proper.
-    fn known(&self) -> bool {
-        self.format().is_some() || self.media_type == TYPES[2]
-    }
-
-    fn form(&self, offer: Offer) -> Option<Form> {
+    /// Upstream: `RequestScope.AllowsMediaTypeTransform`.
+    fn form(&self, format: Format, offer: Offer) -> Option<Form> {
         let kind = self.param("as");
         if kind.is_empty() {
-            return Some(Form::Object);
+            return (offer.protobuf || format != Format::Protobuf).then_some(Form::Object);
         }
-        if offer == Offer::Plain || self.param("g") != "meta.k8s.io" {
+        if !offer.forms || self.param("g") != "meta.k8s.io" {
             return None;
         }
         let version = match self.param("v") {
@@ -98,7 +102,8 @@ impl<'a> Clause<'a> {
             _ => return None,
         };
         match kind {
-            "Table" => Some(Form::Table(version)),
+            // Cells have no types that protobuf could have fields for.
+            "Table" if format != Format::Protobuf => Some(Form::Table(version)),
             "PartialObjectMetadata" => Some(Form::Partial(version)),
             "PartialObjectMetadataList" => Some(Form::PartialList(version)),
             _ => None,
@@ -112,16 +117,26 @@ pub(crate) fn negotiate(headers: &HeaderMap, query: &[(String, String)], offer: 
     let accept = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or("*/*");
     let mut clauses: Vec<_> = accept.split(',').map(|c| Clause::parse(c.trim())).collect();
     clauses.sort_by(|a, b| b.quality.total_cmp(&a.quality));
-    if !clauses.iter().any(Clause::known) {
+    // Where no type is known at all, go-restful refuses, in words of its own.
+    if !clauses.iter().any(|clause| clause.format().is_some()) {
         return Err(none_available(offer));
     }
-    let pick = clauses.iter().find_map(|c| Some(Negotiated { format: c.format()?, form: c.form(offer)?, pretty }));
+    let pick = clauses.iter().find_map(|clause| {
+        let format = clause.format()?;
+        Some(Negotiated { format, form: clause.form(format, offer)?, pretty })
+    });
     pick.ok_or_else(|| Status::not_acceptable(&TYPES))
+}
+
+/// The form of an error, whatever the endpoint offers: JSON where nothing else is asked for that errors have. Upstream:
+/// `responsewriters.ErrorNegotiated`.
+pub(crate) fn for_errors(headers: &HeaderMap, query: &[(String, String)]) -> Negotiated {
+    negotiate(headers, query, Offer::PLAIN).unwrap_or(Negotiated::PLAIN)
 }
 
 fn none_available(offer: Offer) -> Status {
     let mut types = TYPES.to_vec();
-    if offer == Offer::Collection {
+    if offer.watch {
         types.extend(WATCH_TYPES);
     }
     let text = format!("406: Not Acceptable\n\nAvailable representations: {}", types.join(", "));
@@ -141,17 +156,22 @@ fn wants_pretty(headers: &HeaderMap, query: &[(String, String)]) -> bool {
 mod tests {
     use super::*;
 
-    fn pick(accept: &str) -> Result<(Format, Form), u16> {
+    fn offered(accept: &str, protobuf: bool) -> Result<(Format, Form), u16> {
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, accept.parse().unwrap());
-        negotiate(&headers, &[], Offer::Collection).map(|n| (n.format, n.form)).map_err(|s| s.code)
+        let offer = Offer { forms: true, watch: true, protobuf };
+        negotiate(&headers, &[], offer).map(|n| (n.format, n.form)).map_err(|s| s.code)
+    }
+
+    fn pick(accept: &str) -> Result<(Format, Form), u16> {
+        offered(accept, true)
     }
 
     #[test]
     fn the_first_clause_that_can_be_produced_wins() {
         let kubectl = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
         assert_eq!(pick(kubectl), Ok((Format::Json, Form::Table("v1"))));
-        assert_eq!(pick("application/vnd.kubernetes.protobuf,application/json"), Ok((Format::Json, Form::Object)));
+        assert_eq!(pick("application/vnd.kubernetes.protobuf,application/json"), Ok((Format::Protobuf, Form::Object)));
         assert_eq!(pick("*/*"), Ok((Format::Json, Form::Object)));
     }
 
@@ -165,6 +185,31 @@ mod tests {
     fn what_cannot_be_produced_is_not_acceptable() {
         assert_eq!(pick("application/xml"), Err(406));
         assert_eq!(pick("application/json;as=Nonsense;v=v1;g=meta.k8s.io"), Err(406));
-        assert_eq!(pick("application/vnd.kubernetes.protobuf"), Err(406));
+    }
+
+    #[test]
+    fn custom_resources_have_protobuf_for_their_metadata_only() {
+        let partial = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+        assert_eq!(offered(partial, false), Ok((Format::Protobuf, Form::Partial("v1"))));
+        assert_eq!(offered("application/vnd.kubernetes.protobuf,application/json", false), Ok((Format::Json, Form::Object)));
+        assert_eq!(offered("application/vnd.kubernetes.protobuf", false), Err(406));
+    }
+
+    #[test]
+    fn tables_have_no_protobuf() {
+        let table = "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io";
+        assert_eq!(pick(table), Err(406));
+        assert_eq!(pick(&format!("{table},application/json")), Ok((Format::Json, Form::Object)));
+    }
+
+    #[test]
+    fn errors_take_the_first_form_that_is_no_transformation() {
+        let errors = |accept: &str| for_errors(&HeaderMap::from_iter([(header::ACCEPT, accept.parse().unwrap())]), &[]).format;
+        assert_eq!(
+            errors("application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"),
+            Format::Json
+        );
+        assert_eq!(errors("application/vnd.kubernetes.protobuf,application/json"), Format::Protobuf);
+        assert_eq!(errors("application/xml"), Format::Json);
     }
 }

@@ -7,6 +7,7 @@ use http::{HeaderValue, Response, StatusCode, header};
 use serde_json::{Map, Value, json};
 
 use super::{Format, Negotiated, yaml};
+use crate::protobuf;
 
 impl Negotiated {
     /// JSON without a form: what errors and non-resource answers use by default.
@@ -16,21 +17,19 @@ impl Negotiated {
         match self.format {
             Format::Json => HeaderValue::from_static("application/json"),
             Format::Yaml => HeaderValue::from_static("application/yaml"),
+            Format::Protobuf => HeaderValue::from_static("application/vnd.kubernetes.protobuf"),
         }
     }
 
-    /// Encodes a value.
-    pub(crate) fn encode(self, value: &Value) -> Vec<u8> {
-        match self.format {
+    /// Encodes a value. Errors: what has no protobuf form.
+    fn encode(self, value: &Value) -> Result<Vec<u8>, Status> {
+        Ok(match self.format {
+            Format::Protobuf => protobuf::encode(value)?,
             Format::Yaml => yaml::to_string(value).into_bytes(),
             // Writing a JSON value into memory cannot fail.
             Format::Json if self.pretty => serde_json::to_vec_pretty(value).unwrap_or_default(),
-            Format::Json => {
-                let mut out = serde_json::to_vec(value).unwrap_or_default();
-                out.push(b'\n');
-                out
-            }
-        }
+            Format::Json => json_line(value),
+        })
     }
 
     /// Whether cached JSON may be sent as it is.
@@ -39,9 +38,18 @@ impl Negotiated {
     }
 }
 
-/// An answer of one value.
+fn json_line(value: &Value) -> Vec<u8> {
+    let mut out = serde_json::to_vec(value).unwrap_or_default();
+    out.push(b'\n');
+    out
+}
+
+/// An answer of one value; 406 where it cannot be told in the negotiated format.
 pub(crate) fn value_response(code: StatusCode, negotiated: Negotiated, value: &Value) -> Response<Body> {
-    bytes_response(code, negotiated, negotiated.encode(value).into())
+    match negotiated.encode(value) {
+        Ok(bytes) => bytes_response(code, negotiated, bytes.into()),
+        Err(status) => status_response(negotiated, &status),
+    }
 }
 
 /// An answer of encoded bytes.
@@ -57,8 +65,10 @@ pub(crate) fn bytes_response(code: StatusCode, negotiated: Negotiated, bytes: By
 pub(crate) fn status_response(negotiated: Negotiated, status: &Status) -> Response<Body> {
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let value = serde_json::to_value(status).unwrap_or(Value::Null);
-    let plain = Negotiated { form: super::Form::Object, ..negotiated };
-    let mut response = value_response(code, plain, &value);
+    let mut response = match negotiated.encode(&value) {
+        Ok(bytes) => bytes_response(code, negotiated, bytes.into()),
+        Err(_) => bytes_response(code, Negotiated::PLAIN, json_line(&value).into()),
+    };
     if let Some(seconds) = status.retry_after_seconds() {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }

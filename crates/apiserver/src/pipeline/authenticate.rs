@@ -13,7 +13,7 @@ use http::header;
 use crate::{
     authn::Error,
     loopback::InProcess,
-    negotiate::{Negotiated, status_response},
+    negotiate::{for_errors, status_response},
     request::UserInfo,
     server::Server,
 };
@@ -26,7 +26,7 @@ pub(super) async fn layer(State(server): State<Arc<Server>>, request: Request, n
             Ok(found) => found.or_else(|| server.anonymous.then(UserInfo::anonymous)),
             Err(Error::Undecided(status)) => {
                 tracing::warn!(error = status.message, "unable to authenticate the request");
-                return status_response(Negotiated::PLAIN, &status);
+                return status_response(for_errors(&parts.headers, &[]), &status);
             }
             Err(error) => {
                 tracing::debug!(%error, "authentication failed");
@@ -34,7 +34,7 @@ pub(super) async fn layer(State(server): State<Arc<Server>>, request: Request, n
             }
         },
     };
-    let Some(user) = user else { return status_response(Negotiated::PLAIN, &Status::unauthorized("Unauthorized")) };
+    let Some(user) = user else { return status_response(for_errors(&parts.headers, &[]), &Status::unauthorized("Unauthorized")) };
     // Nothing below needs the credentials, and logs must not see them.
     parts.headers.remove(header::AUTHORIZATION);
     parts.extensions.insert(user);

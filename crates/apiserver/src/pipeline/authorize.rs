@@ -11,7 +11,7 @@ use axum::{
 use super::forbidden::forbidden;
 use crate::{
     authz::{Attributes, Decision},
-    negotiate::{Negotiated, status_response},
+    negotiate::{for_errors, status_response},
     request::{RequestInfo, UserInfo},
     server::Server,
 };
@@ -19,8 +19,9 @@ use crate::{
 pub(super) async fn layer(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {
     let user = request.extensions().get::<UserInfo>().cloned().unwrap_or_else(UserInfo::anonymous);
     let info = request.extensions().get::<RequestInfo>().cloned().unwrap_or_default();
+    let errors = for_errors(request.headers(), &[]);
     match server.authorizer.authorize(&Attributes { user: &user, info: &info }).await {
         Decision::Allow(_) => next.run(request).await,
-        Decision::Deny(reason) | Decision::NoOpinion(reason) => status_response(Negotiated::PLAIN, &forbidden(&user, &info, &reason)),
+        Decision::Deny(reason) | Decision::NoOpinion(reason) => status_response(errors, &forbidden(&user, &info, &reason)),
     }
 }

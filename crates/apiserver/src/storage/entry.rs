@@ -11,6 +11,7 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::{Attributes, Collection, Error, Key, Result, Revision};
+use crate::protobuf;
 
 const METADATA: &[u8] = b"\"metadata\":{";
 
@@ -28,10 +29,9 @@ struct Inner {
 }
 
 impl Entry {
-    /// Reads a stored value. Errors: `Decode`, when it is not an object in JSON.
+    /// Reads a stored value, in JSON or in the protobuf that kube-apiserver stores built-in kinds in. Errors: `Decode`, when it is neither.
     pub(crate) fn from_stored(collection: &Collection, key: Key, stored: &[u8], revision: Revision) -> Result<Self> {
-        let decode = |source| Error::Decode { key: format!("{}/{key}", collection.prefix), source };
-        let object = Object(serde_json::from_slice(stored).map_err(decode)?);
+        let object = parse(stored).map_err(|source| Error::Decode { key: format!("{}/{key}", collection.prefix), source })?;
         let attributes = Arc::new(Attributes::of(collection, &object));
         let json = match splice(stored, revision) {
             Some(json) => json,
@@ -104,6 +104,13 @@ impl Entry {
         // What `json` holds was parsed or written here, so it parses.
         Object(serde_json::from_slice(&self.0.json).unwrap_or_default())
     }
+}
+
+fn parse(stored: &[u8]) -> std::result::Result<Object, Box<dyn std::error::Error + Send + Sync>> {
+    if protobuf::is_sealed(stored) {
+        return Ok(protobuf::read_stored(stored)?);
+    }
+    Ok(Object(serde_json::from_slice(stored)?))
 }
 
 /// An object as it is stored: type, metadata without resourceVersion, the rest.
@@ -208,8 +215,19 @@ mod tests {
     }
 
     #[test]
-    fn refuses_values_that_are_not_json() {
-        let refused = Entry::from_stored(&configmaps(), Key::new("n", "x"), b"k8s\0binary", 9);
-        assert!(matches!(refused, Err(Error::Decode { .. })));
+    fn reads_what_kube_apiserver_stores_in_protobuf() {
+        let value = json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "x"}, "data": {"a": "b"}});
+        let stored = protobuf::encode(&value).unwrap();
+        let entry = Entry::from_stored(&configmaps(), Key::new("n", "x"), &stored, 9).unwrap();
+        assert_eq!(entry.item_json(), br#""metadata":{"resourceVersion":"9","name":"x"},"data":{"a":"b"}}"#);
+        assert!(!entry.is_stored_as(&stored));
+    }
+
+    #[test]
+    fn refuses_values_that_are_no_objects() {
+        for stored in [&b"k8s\0binary"[..], b"text"] {
+            let refused = Entry::from_stored(&configmaps(), Key::new("n", "x"), stored, 9);
+            assert!(matches!(refused, Err(Error::Decode { .. })));
+        }
     }
 }

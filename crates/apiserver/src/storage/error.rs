@@ -62,7 +62,7 @@ pub(crate) enum Error {
         key: String,
         /// Why.
         #[source]
-        source: serde_json::Error,
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// Too many writers at once: the update lost every one of its attempts.
     #[error("the object at {key} changed during every attempt to update it")]
