@@ -6,7 +6,7 @@ TOOLS := $(CARGO_TARGET_DIR)/tools
 export PATH := $(BIN):$(PATH):/usr/sbin:/sbin:$(TOOLS)/bin
 export PYTHONPATH := $(TOOLS)
 
-.PHONY: up down build images test bench bench-store verify fix clean packages tools
+.PHONY: up down build images test simulate soak bench bench-store verify fix clean packages tools
 
 up: build ## Start a cluster and wait until its nodes are Ready: in containers, or without Docker as processes. FORM=processes asks for those.
 	@deploy/cluster up $(FORM)
@@ -23,6 +23,12 @@ build: packages
 test: images tools ## Prove everything.
 	cargo test --workspace --no-fail-fast
 	@$(MAKE) --no-print-directory verify
+
+simulate: ## Thousands of simulated clusters, each with faults of its own: SEEDS=5000, FIRST=1. See crates/store/tests/README.md.
+	SIMULATION_SEEDS=$(or $(SEEDS),3000) SIMULATION_FIRST=$(or $(FIRST),1000) cargo test -p store --lib simulation::runs -- --nocapture
+
+soak: ## The same with seeds nobody has seen yet, until stopped.
+	SIMULATION_SEEDS=forever SIMULATION_FIRST=$$(date +%s%N) cargo test -p store --lib simulation::runs::three -- --nocapture
 
 bench: build tools ## Time to ready and memory; see tests/bench/README.md.
 	tests/bench/start

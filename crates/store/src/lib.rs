@@ -18,6 +18,8 @@ mod raft;
 pub mod refusal;
 pub mod rpc;
 mod server;
+#[cfg(test)]
+mod simulation;
 pub mod snapshot_command;
 pub mod state;
 pub mod upkeep;

@@ -73,6 +73,8 @@ impl Range {
 pub struct Log {
     after: i64,
     upto: i64,
+    /// Up to here the store was asked to give up history: what was there before a change may be untold.
+    given_up: i64,
     revisions: BTreeMap<i64, Vec<Event>>,
 }
 
@@ -83,7 +85,17 @@ impl Log {
         for event in events {
             revisions.entry(event.pair.modified).or_default().push(event);
         }
-        Self { after, upto, revisions }
+        Self { after, upto, given_up: 0, revisions }
+    }
+
+    /// The same of a store that was asked to give up its history up to a revision.
+    pub fn given_up(self, given_up: i64) -> Self {
+        Self { given_up, ..self }
+    }
+
+    /// The pairs before changes at a revision may be gone.
+    pub fn may_lack_before(&self, revision: i64) -> bool {
+        revision <= self.given_up
     }
 
     /// The revision it begins after.
@@ -114,7 +126,7 @@ impl Log {
     /// The same up to a revision.
     pub fn until(&self, upto: i64) -> Self {
         let revisions = self.revisions.range(..=upto).map(|(revision, events)| (*revision, events.clone())).collect();
-        Self { after: self.after, upto: upto.min(self.upto), revisions }
+        Self { after: self.after, upto: upto.min(self.upto), given_up: self.given_up, revisions }
     }
 
     /// What there was at a revision, by key.

@@ -1,5 +1,7 @@
 //! What a store must not do.
 
+use std::time::Duration;
+
 use super::{Event, Pair};
 
 /// Something a store that keeps its word does not do.
@@ -44,4 +46,10 @@ pub enum Violation {
     OtherList { watcher: String, revision: i64, found: Vec<Pair>, expected: Vec<Pair> },
     #[error("{watcher}: never shown revision {missing}")]
     NeverShown { watcher: String, missing: i64 },
+    #[error("lease {lease} was to live until {promised:?}, and was gone at {gone:?}")]
+    LeaseEndedEarly { lease: String, promised: Duration, gone: Duration },
+    #[error("lease {lease} was gone at {gone:?}, and there again at {renewed:?}")]
+    LeaseCameBack { lease: String, gone: Duration, renewed: Duration },
+    #[error("lease {lease} was let go of, and never ended")]
+    LeaseNeverEnded { lease: String },
 }

@@ -112,10 +112,11 @@ impl Place<'_> {
         due.map(|(revision, _)| revision).filter(|revision| *revision <= upto)
     }
 
-    fn expected(&self, revision: i64) -> Vec<Event> {
+    fn expected(&self, revision: i64, found: &[Event]) -> Vec<Event> {
         let events = self.log.at(revision).iter().filter(|event| self.watch.range.contains(&event.pair.key));
-        let before = |event: &Event| event.before.clone().filter(|_| self.watch.with_before);
-        events.map(|event| Event { before: before(event), ..event.clone() }).collect()
+        let untold = |number: usize| self.log.may_lack_before(revision) && found.get(number).is_some_and(|found| found.before.is_none());
+        let before = |number, event: &Event| event.before.clone().filter(|_| self.watch.with_before && !untold(number));
+        events.enumerate().map(|(number, event)| Event { before: before(number, event), ..event.clone() }).collect()
     }
 
     fn shown(&mut self, events: &[Event]) -> Result<(), Violation> {
@@ -127,7 +128,7 @@ impl Place<'_> {
         if let Some(expected) = self.due((found - 1).min(self.log.upto())) {
             return Err(Violation::Missed { watcher, expected, found });
         }
-        let expected = self.expected(found);
+        let expected = self.expected(found, events);
         // The log ends somewhere; the store went on.
         if found <= self.log.upto() && expected != events {
             return Err(Violation::Differs { watcher, revision: found, found: events.to_vec(), expected });

@@ -1,6 +1,6 @@
 //! One member's door for clients: history's requests in, its outcomes out.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use etcd::{
     client::Tls,
@@ -19,20 +19,29 @@ use tonic::{
     body::Body,
     client::GrpcService,
     codegen::{Body as HttpBody, Bytes, StdError},
-    transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity},
+    transport::{Certificate, ClientTlsConfig, Endpoint, Identity},
 };
+use tower::{ServiceExt as _, util::BoxCloneSyncService};
 
 use crate::history::{Answer, Compare, Event, Found, Kind, Op, Outcome, Pair, Range, Request};
 
 /// A connection is made in this time, and given up when it stays silent twice as long.
 const SILENCE: Duration = Duration::from_secs(2);
 
+/// A connection to a member: requests in, responses out.
+pub type Way = BoxCloneSyncService<http::Request<Body>, http::Response<Body>, Broken>;
+
+/// A connection that could not be made, or broke.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Broken(#[source] pub StdError);
+
 /// A member as its clients reach it. Clones share a connection; [`Door::again`] makes another.
 #[derive(Clone)]
 pub struct Door {
     name: String,
-    endpoint: Endpoint,
-    channel: Channel,
+    connect: Arc<dyn Fn() -> Way + Send + Sync>,
+    way: Way,
 }
 
 impl fmt::Debug for Door {
@@ -50,7 +59,12 @@ impl Door {
             Some(tls) => endpoint.tls_config(keys(tls)).unwrap(),
             None => endpoint,
         };
-        Self { name: name.to_owned(), channel: endpoint.connect_lazy(), endpoint }
+        Self::by(name, move || Way::new(endpoint.connect_lazy().map_err(|error| Broken(error.into()))))
+    }
+
+    /// The member called `name`, wherever `connect` leads.
+    pub fn by(name: &str, connect: impl Fn() -> Way + Send + Sync + 'static) -> Self {
+        Self { name: name.to_owned(), way: connect(), connect: Arc::new(connect) }
     }
 
     /// The member's name.
@@ -59,18 +73,18 @@ impl Door {
     }
 
     /// Its connection.
-    pub fn channel(&self) -> Channel {
-        self.channel.clone()
+    pub fn way(&self) -> Way {
+        self.way.clone()
     }
 
     /// The same member, by a connection of its own.
     pub fn again(&self) -> Self {
-        Self { channel: self.endpoint.connect_lazy(), ..self.clone() }
+        Self { way: (self.connect)(), ..self.clone() }
     }
 
     /// One call, with a client's deadline.
     pub async fn call(&self, request: &Request, deadline: Duration) -> Outcome {
-        let kv = KvClient::new(self.channel()).max_decoding_message_size(usize::MAX);
+        let kv = KvClient::new(self.way()).max_decoding_message_size(usize::MAX);
         match tokio::time::timeout(deadline, call(kv, request, deadline)).await {
             Ok(Ok(answer)) => Outcome::Done(answer),
             Ok(Err(status)) if surely_nothing(&status) => Outcome::Refused,

@@ -1,21 +1,27 @@
 //! Clients of a store that write, read and watch all the time and remember what they saw.
 
+mod compactor;
 mod door;
+mod leases;
 mod watcher;
 mod writer;
 
 use std::{
     sync::{Arc, Mutex},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
-use tokio::{sync::watch, task::JoinSet};
+use tokio::{
+    sync::watch,
+    task::{JoinHandle, JoinSet},
+    time::Instant,
+};
 
-pub use door::{Door, call, event, surely_nothing};
+pub use door::{Broken, Door, Way, call, event, surely_nothing};
 pub use writer::Wishes;
 
-use crate::history::{Call, Log, Op, Outcome, Range, Request, Violation, Watch, calls, watches};
+use crate::history::{Call, Follower, Log, Op, Outcome, Range, Request, Violation, calls, followers, leases::Lease};
 
 /// Until the store does again what it always does.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -33,11 +39,25 @@ pub struct Shape {
     pub writers: usize,
     /// Clients per member that watch.
     pub watchers: usize,
+    /// Clients per member that hold leases.
+    pub tenants: usize,
+    /// How long a client rests between two calls. Many small clusters share a machine.
+    pub pace: Duration,
+    /// History is given up all the time, as soon as one watcher of everything has been shown it.
+    pub compacting: bool,
 }
 
 impl Default for Shape {
     fn default() -> Self {
-        Self { prefix: "/traffic/".to_owned(), alone: true, writers: 2, watchers: 2 }
+        Self {
+            prefix: "/traffic/".to_owned(),
+            alone: true,
+            writers: 2,
+            watchers: 2,
+            tenants: 0,
+            pace: Duration::from_millis(5),
+            compacting: false,
+        }
     }
 }
 
@@ -51,7 +71,13 @@ pub struct Traffic {
     /// The revision watchers have to reach, once it is known.
     upto: watch::Sender<Option<i64>>,
     writers: JoinSet<()>,
-    watchers: JoinSet<Watch>,
+    watchers: JoinSet<Follower>,
+    tenants: JoinSet<Vec<Lease>>,
+    /// When a clock jumped, which may end leases.
+    jumps: Vec<Duration>,
+    /// Watches everything from the beginning, where history is given up.
+    chronicler: Option<JoinHandle<Follower>>,
+    compactor: Option<JoinHandle<compactor::Compactions>>,
 }
 
 /// What the clients saw, numbers for a summary.
@@ -67,6 +93,12 @@ pub struct Summary {
     pub revisions: usize,
     /// Streams of all watchers: every one but the first resumes another.
     pub streams: usize,
+    /// Leases that were held.
+    pub leases: usize,
+    /// Watchers that had to list because history was gone.
+    pub relisted: usize,
+    /// Times history was given up.
+    pub compactions: usize,
 }
 
 /// Where clients write down their calls, with one clock for all.
@@ -93,25 +125,49 @@ impl Traffic {
         let diary = Diary { began: Instant::now(), calls: Arc::default() };
         let (stop, upto) = (watch::Sender::new(false), watch::Sender::new(None));
         let mut dice = StdRng::seed_from_u64(seed);
-        let (mut writers, mut watchers) = (JoinSet::new(), JoinSet::new());
+        let (mut writers, mut watchers, mut tenants) = (JoinSet::new(), JoinSet::new(), JoinSet::new());
         for (home, door) in doors.iter().enumerate() {
             for number in 0..shape.writers {
                 let (name, dice) = (format!("{number}@{}", door.name()), StdRng::seed_from_u64(dice.random()));
-                let writer = writer::Writer::new(name, door.clone(), shape.prefix.clone(), number, diary.clone());
+                let writer = writer::Writer::new(name, door.clone(), &shape, number, diary.clone());
                 writers.spawn(writer.run(dice, stop.subscribe()));
             }
             for number in 0..shape.watchers {
                 let (name, dice) = (format!("{number}@{}", door.name()), StdRng::seed_from_u64(dice.random()));
                 let watcher = watcher::Watcher::new(name, doors.clone(), home, watcher::wish(&shape.prefix, number, after));
-                watchers.spawn(watcher.run(dice, upto.subscribe()));
+                watchers.spawn(watcher.run(dice, upto.subscribe(), watch::Sender::new(after)));
+            }
+            for number in 0..shape.tenants {
+                let (name, dice) = (format!("{number}@{}", door.name()), StdRng::seed_from_u64(dice.random()));
+                let tenant = self::leases::Tenant { name, door: door.again(), diary: diary.clone() };
+                tenants.spawn(tenant.run(dice, stop.subscribe()));
             }
         }
-        Self { shape, doors, after, diary, stop, upto, writers, watchers }
+        let (jumps, chronicler, compactor) = (Vec::new(), None, None);
+        let mut traffic = Self { shape, doors, after, diary, stop, upto, writers, watchers, tenants, jumps, chronicler, compactor };
+        if traffic.shape.compacting {
+            traffic.give_up_history(&mut dice);
+        }
+        traffic
+    }
+
+    fn give_up_history(&mut self, dice: &mut StdRng) {
+        let (reached, chronicled) = watch::channel(self.after);
+        let chronicler =
+            watcher::Watcher::new("chronicler".to_owned(), self.doors.clone(), 0, watcher::all(&self.shape.prefix, self.after));
+        let (watching, compacting) = (StdRng::seed_from_u64(dice.random()), StdRng::seed_from_u64(dice.random()));
+        self.chronicler = Some(tokio::spawn(chronicler.run(watching, self.upto.subscribe(), reached)));
+        self.compactor = Some(tokio::spawn(compactor::run(self.doors.clone(), chronicled, compacting, self.stop.subscribe())));
     }
 
     /// Time since the start.
     pub fn now(&self) -> Duration {
         self.diary.now()
+    }
+
+    /// A member's clock jumps now: leases may end.
+    pub fn a_clock_jumps(&mut self) {
+        self.jumps.push(self.now());
     }
 
     /// The longest time since `from` without an acknowledged write of a client of these members.
@@ -149,26 +205,39 @@ impl Traffic {
         while let Some(ended) = self.writers.join_next().await {
             ended.unwrap();
         }
+        let compactions = if let Some(compactor) = self.compactor.take() { compactor.await.unwrap() } else { Default::default() };
         let upto = revision(&self.doors[0]).await;
-        let log = read_back(&self.doors, &self.shape.prefix, self.after, upto).await;
         self.final_reads().await;
         self.upto.send_replace(Some(upto));
+        let log = match self.chronicler.take() {
+            Some(chronicler) => log(self.after, upto, chronicler.await.unwrap()).given_up(compactions.highest),
+            None => read_back(&self.doors, &self.shape.prefix, self.after, upto).await,
+        };
         let mut watchers = Vec::new();
         while let Some(ended) = self.watchers.join_next().await {
             watchers.push(ended.unwrap());
+        }
+        let mut held = Vec::new();
+        while let Some(ended) = self.tenants.join_next().await {
+            held.extend(ended.unwrap());
         }
         let calls = std::mem::take(&mut *self.diary.calls.lock().unwrap());
         if self.shape.alone {
             log.without_gaps()?;
         }
         calls::check(&log, &calls)?;
-        watchers.iter().try_for_each(|watcher| watches::check(&log, watcher))?;
+        watchers.iter().try_for_each(|watcher| followers::check(&log, watcher))?;
+        held.iter().try_for_each(|lease| crate::history::leases::check(lease, &self.jumps))?;
+        let lives = || watchers.iter().flat_map(|watcher| &watcher.lives);
         Ok(Summary {
             calls: calls.len(),
             acknowledged: calls.iter().filter(|call| call.wrote()).count(),
             unknown: calls.iter().filter(|call| call.outcome == Outcome::Unknown).count(),
             revisions: log.revisions().count(),
-            streams: watchers.iter().map(|watcher| watcher.streams.len()).sum(),
+            streams: lives().map(|life| life.watch.streams.len()).sum(),
+            leases: held.len(),
+            relisted: lives().count() - watchers.len(),
+            compactions: compactions.done,
         })
     }
 
@@ -188,9 +257,9 @@ pub(crate) async fn read_back(doors: &[Door], prefix: &str, after: i64, upto: i6
     let mut log = None;
     for (home, door) in doors.iter().enumerate() {
         let reader = watcher::Watcher::new(format!("log@{}", door.name()), vec![door.clone()], 0, watcher::all(prefix, after));
-        let told = reader.run(StdRng::seed_from_u64(home as u64), watch::Sender::new(Some(upto)).subscribe()).await;
-        let events = told.streams.into_iter().flat_map(|stream| stream.responses).flat_map(|response| response.events);
-        let found = Log::new(after, upto, events.filter(|event| event.pair.modified <= upto));
+        let told =
+            reader.run(StdRng::seed_from_u64(home as u64), watch::Sender::new(Some(upto)).subscribe(), watch::Sender::new(after)).await;
+        let found = self::log(after, upto, told);
         match &log {
             None => log = Some(found),
             Some(log) => {
@@ -199,6 +268,13 @@ pub(crate) async fn read_back(doors: &[Door], prefix: &str, after: i64, upto: i6
         }
     }
     log.unwrap()
+}
+
+/// What a watcher of everything was shown.
+fn log(after: i64, upto: i64, told: Follower) -> Log {
+    let streams = told.lives.into_iter().flat_map(|life| life.watch.streams);
+    let events = streams.flat_map(|stream| stream.responses).flat_map(|response| response.events);
+    Log::new(after, upto, events.filter(|event| event.pair.modified <= upto))
 }
 
 /// The store's revision now, by a read that this member answers for all.

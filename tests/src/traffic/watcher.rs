@@ -1,4 +1,5 @@
-//! A client that watches: where a stream breaks, it goes on at another member after the last revision it was shown.
+//! A client that watches: where a stream breaks, it goes on at another member after the last revision it was shown; where
+//! history is gone, it lists first.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Status, Streaming, metadata::MetadataValue};
 
 use super::{Door, PATIENCE, RETRY, door};
-use crate::history::{Range, Response, Stream, Watch};
+use crate::history::{Follower, Found, Life, Op, Outcome, Pair, Range, Response, Stream, Watch};
 
 /// Opening a stream takes no longer.
 const OPEN: Duration = Duration::from_secs(2);
@@ -47,10 +48,19 @@ pub(super) fn all(prefix: &str, after: i64) -> Wish {
 
 /// One watcher.
 pub(super) struct Watcher {
+    name: String,
     doors: Vec<Door>,
     at: usize,
     wish: Wish,
-    watch: Watch,
+}
+
+/// Why a stream ended.
+#[derive(PartialEq, Eq)]
+enum End {
+    /// It broke, or the watcher had enough of it.
+    Over,
+    /// The store has no history from there on.
+    Compacted,
 }
 
 struct Open {
@@ -60,31 +70,52 @@ struct Open {
 
 impl Watcher {
     pub(super) fn new(name: String, doors: Vec<Door>, home: usize, wish: Wish) -> Self {
-        let watch = Watch { name, range: wish.range.clone(), with_before: wish.with_before, streams: Vec::new() };
-        Self { doors, at: home, wish, watch }
+        Self { name, doors, at: home, wish }
     }
 
-    /// Watches until it was shown everything up to `upto`, once that is known, or has no patience left.
-    pub(super) async fn run(mut self, mut dice: StdRng, upto: watch::Receiver<Option<i64>>) -> Watch {
-        let mut next = self.wish.start;
-        let mut impatient = None;
+    /// Watches until it was shown everything up to `upto`, once that is known, or has no patience left. Tells `reached` the
+    /// last revision up to which it was shown everything.
+    pub(super) async fn run(mut self, mut dice: StdRng, upto: watch::Receiver<Option<i64>>, reached: watch::Sender<i64>) -> Follower {
+        let mut life = self.life(self.wish.start - 1, Vec::new());
+        let (mut lives, mut impatient) = (Vec::new(), None);
         loop {
-            let mut stream = Stream { start: next, responses: Vec::new() };
-            if let Ok(open) = self.open(next).await {
-                self.follow(open, &mut stream, &mut dice, &upto).await;
+            let mut stream = Stream { start: life.reached() + 1, responses: Vec::new() };
+            let end = match self.open(stream.start).await {
+                Ok(open) => self.follow(open, &mut stream, &mut dice, &upto, &reached).await,
+                Err(_) => End::Over,
+            };
+            if !stream.responses.is_empty() || life.watch.streams.is_empty() {
+                life.watch.streams.push(stream);
             }
-            next = stream.next();
-            if !stream.responses.is_empty() || self.watch.streams.is_empty() {
-                self.watch.streams.push(stream);
+            let shown = upto.borrow().is_some_and(|upto| life.reached() >= upto);
+            if shown || (upto.borrow().is_some() && impatient.get_or_insert_with(Instant::now).elapsed() > PATIENCE) {
+                lives.push(life);
+                return Follower { name: self.name, lives };
             }
-            if upto.borrow().is_some_and(|upto| next > upto) {
-                return self.watch;
-            }
-            if upto.borrow().is_some() && impatient.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
-                return self.watch;
+            if end == End::Compacted
+                && let Some((listed, items)) = self.list().await
+            {
+                lives.push(std::mem::replace(&mut life, self.life(listed, items)));
+                continue;
             }
             self.at = (self.at + 1) % self.doors.len();
             tokio::time::sleep(RETRY).await;
+        }
+    }
+
+    fn life(&self, listed: i64, items: Vec<Pair>) -> Life {
+        let Wish { range, with_before, .. } = &self.wish;
+        let watch = Watch { name: self.name.clone(), range: range.clone(), with_before: *with_before, streams: Vec::new() };
+        Life { listed, items, watch }
+    }
+
+    /// What there is now, and at which revision.
+    async fn list(&self) -> Option<(i64, Vec<Pair>)> {
+        let everything = crate::history::Request { then: vec![Op::Get(self.wish.range.clone())], ..Default::default() };
+        let Outcome::Done(answer) = self.doors[self.at].call(&everything, OPEN).await else { return None };
+        match answer.results.into_iter().next() {
+            Some(Found::Pairs(pairs)) => Some((answer.revision, pairs)),
+            _ => None,
         }
     }
 
@@ -105,14 +136,21 @@ impl Watcher {
         if self.wish.needs_leader {
             request.metadata_mut().insert("hasleader", MetadataValue::from_static("true"));
         }
-        let mut client = WatchClient::new(self.doors[self.at].again().channel()).max_decoding_message_size(usize::MAX);
+        let mut client = WatchClient::new(self.doors[self.at].again().way()).max_decoding_message_size(usize::MAX);
         let late = |_| Status::deadline_exceeded("the stream was not opened");
         let responses = timeout(OPEN, client.watch(request)).await.map_err(late)??.into_inner();
         Ok(Open { requests, responses })
     }
 
     /// Notes what a stream tells until it ends, this watcher has enough of it, or it was shown all there is.
-    async fn follow(&self, mut open: Open, stream: &mut Stream, dice: &mut StdRng, upto: &watch::Receiver<Option<i64>>) {
+    async fn follow(
+        &self,
+        mut open: Open,
+        stream: &mut Stream,
+        dice: &mut StdRng,
+        upto: &watch::Receiver<Option<i64>>,
+        reached: &watch::Sender<i64>,
+    ) -> End {
         let mut silent = 0;
         loop {
             match timeout(ASK, open.responses.message()).await {
@@ -120,12 +158,14 @@ impl Watcher {
                 Ok(Ok(Some(response))) if !response.canceled => {
                     silent = 0;
                     stream.responses.push(noted(response));
+                    reached.send_replace(stream.next() - 1);
                 }
+                Ok(Ok(Some(response))) if response.compact_revision > 0 => return End::Compacted,
                 Ok(Ok(Some(response))) => {
-                    eprintln!("{}: cancelled: {response:?}", self.watch.name);
-                    return;
+                    eprintln!("{}: cancelled: {response:?}", self.name);
+                    return End::Over;
                 }
-                Ok(Ok(None) | Err(_)) => return,
+                Ok(Ok(None) | Err(_)) => return End::Over,
                 Err(_) => {
                     silent += 1;
                     let progress = RequestUnion::ProgressRequest(WatchProgressRequest {});
@@ -137,7 +177,7 @@ impl Watcher {
             let done = ending.is_some_and(|upto| stream.next() > upto);
             // At the end a silent member gets no more patience than it takes to ask another.
             if done || (ending.is_some() && silent > 8) || (self.wish.restless && dice.random_range(0..RESTLESS) == 0) {
-                return;
+                return End::Over;
             }
         }
     }

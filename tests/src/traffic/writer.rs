@@ -5,22 +5,22 @@ use std::{collections::HashMap, time::Duration};
 use rand::{Rng as _, rngs::StdRng};
 use tokio::sync::watch;
 
-use super::{Diary, Door};
+use super::{Diary, Door, Shape};
 use crate::history::{Answer, Call, Compare, Found, Op, Outcome, Range, Request};
 
 /// Keys everybody fights for.
 const KEYS: u32 = 5;
 /// Clients differ in how long they wait: one gives up before the store does, the other hears why.
 const DEADLINES: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(8)];
-/// Between two calls; after one that failed, somewhat longer. Many small clusters share a machine.
-const PACE: Duration = Duration::from_millis(5);
-const PAUSE: Duration = Duration::from_millis(20);
+/// After a call that failed, the rest is so many times longer.
+const PAUSE: u32 = 4;
 
 /// One client of one member.
 pub(super) struct Writer {
     name: String,
     door: Door,
     deadline: Duration,
+    pace: Duration,
     diary: Diary,
     wishes: Wishes,
 }
@@ -36,9 +36,9 @@ pub struct Wishes {
 }
 
 impl Writer {
-    pub(super) fn new(name: String, door: Door, prefix: String, number: usize, diary: Diary) -> Self {
-        let deadline = DEADLINES[number % DEADLINES.len()];
-        Self { name: name.clone(), door: door.again(), deadline, diary, wishes: Wishes::new(name, prefix) }
+    pub(super) fn new(name: String, door: Door, shape: &Shape, number: usize, diary: Diary) -> Self {
+        let (deadline, wishes) = (DEADLINES[number % DEADLINES.len()], Wishes::new(name.clone(), shape.prefix.clone()));
+        Self { name, door: door.again(), deadline, pace: shape.pace, diary, wishes }
     }
 
     pub(super) async fn run(mut self, mut dice: StdRng, stop: watch::Receiver<bool>) {
@@ -55,7 +55,7 @@ impl Writer {
                 Outcome::Refused | Outcome::Unknown => true,
             };
             self.diary.note(Call { client: self.name.clone(), start, end, request, outcome });
-            tokio::time::sleep(if failed { PAUSE } else { PACE }).await;
+            tokio::time::sleep(if failed { self.pace * PAUSE } else { self.pace }).await;
         }
     }
 }

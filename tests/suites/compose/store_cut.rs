@@ -20,7 +20,7 @@ pub(crate) fn no_cut_between_members_costs_a_write_or_an_event() {
     // Connections are made inside it.
     let _inside = runtime.enter();
     runtime.block_on(async {
-        let shape = Shape { prefix: "/cuts/".to_owned(), alone: false, writers: 1, watchers: 2 };
+        let shape = Shape { prefix: "/cuts/".to_owned(), alone: false, writers: 1, ..Shape::default() };
         let traffic = Traffic::start(4711, shape, doors(&cluster)).await;
         traffic.writes_through(&ALL).await;
         let objects = ApiTraffic::start(4711, &cluster.kubeconfig(), doors(&cluster)).await;

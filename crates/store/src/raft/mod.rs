@@ -27,6 +27,7 @@ mod proposals;
 mod proposer;
 pub(crate) mod reconfigure;
 mod removed;
+pub(crate) mod runtime;
 mod server;
 mod snapshot;
 mod start;
@@ -41,6 +42,8 @@ mod wire;
 pub(crate) use hashes::Print;
 pub(crate) use member::RaftNode;
 pub(crate) use start::Options;
+#[cfg(test)]
+pub(crate) use types::Member;
 
 use std::sync::Arc;
 

@@ -8,7 +8,7 @@ use std::{fmt, sync::Arc};
 use bytes::Bytes;
 use openraft::{declare_raft_types, impls::leader_id_adv, type_config::alias};
 
-use super::state_machine::StateMachine;
+use super::{runtime::Runtime, state_machine::StateMachine};
 
 /// An encoded command, encoded once by its proposer and decoded where it is applied.
 #[derive(Clone, PartialEq, Eq)]
@@ -61,7 +61,7 @@ declare_raft_types!(
         R = (),
         NodeId = u64,
         Node = Member,
-        AsyncRuntime = openraft::impls::TokioRuntime,
+        AsyncRuntime = Runtime,
 );
 
 pub(crate) type Raft = openraft::Raft<TypeConfig, StateMachine>;
