@@ -46,6 +46,13 @@ struct Watcher {
     fresh: bool,
 }
 
+impl Watcher {
+    /// It has been given everything up to a revision, and that is not before where it begins.
+    fn is_synced(&self, revision: i64) -> bool {
+        self.pending.is_none() && self.watch.start <= revision + 1
+    }
+}
+
 #[derive(Debug, Default)]
 struct Queue {
     /// Watchers with something pending, each once.
@@ -255,15 +262,15 @@ impl Session {
     /// The newest revision, if this watcher has been given everything up to it.
     pub fn synced(&self, id: Id) -> Option<i64> {
         let inner = self.hub.0.lock();
-        let watcher = inner.watchers.get(&id)?;
-        (watcher.pending.is_none() && watcher.watch.start <= inner.revision + 1).then_some(inner.revision)
+        inner.watchers.get(&id)?.is_synced(inner.revision).then_some(inner.revision)
     }
 
-    /// The newest revision, if every watcher of this session has been given everything up to it.
+    /// The newest revision, if every watcher of this session has been given everything up to it. One that begins later
+    /// than right after it holds the answer back: a client would go on from what it is told, before where it began.
     pub fn all_synced(&self) -> Option<i64> {
         let inner = self.hub.0.lock();
         let own = &inner.sessions.get(&self.id)?.members;
-        let synced = |id| inner.watchers.get(id).is_none_or(|watcher| watcher.pending.is_none());
+        let synced = |id| inner.watchers.get(id).is_none_or(|watcher| watcher.is_synced(inner.revision));
         own.iter().all(synced).then_some(inner.revision)
     }
 
@@ -353,9 +360,12 @@ mod tests {
         let hub = Hub::new(at(1), 1 << 20);
         let session = hub.session();
         let (a, _) = session.watch(watch("a", 4));
-        hub.publish([change(2, &["a"]), change(3, &["a"])]);
+        hub.publish([change(2, &["a"])]);
         assert!(ready(&session).is_empty());
-        assert_eq!(session.synced(a), Some(3));
+        assert_eq!((session.synced(a), session.all_synced()), (None, None), "it would be taken back to 3");
+        hub.publish([change(3, &["a"])]);
+        assert!(ready(&session).is_empty());
+        assert_eq!((session.synced(a), session.all_synced()), (Some(3), Some(3)));
         hub.publish([change(4, &["a"])]);
         assert_eq!(ready(&session), [a]);
         assert_eq!(numbers(session.next(a)), [4]);
@@ -380,9 +390,12 @@ mod tests {
         let hub = Hub::new(at(5), 1 << 20);
         let session = hub.session();
         let (a, _) = session.watch(watch("a", 0));
+        let (future, _) = session.watch(watch("a", 12));
         hub.reset(at(9));
         assert_eq!(ready(&session), [a]);
         assert!(matches!(session.next(a), Next::History { from: 6, to: 9 }));
+        hub.publish((10..13).map(|revision| change(revision, &["a"])));
+        assert_eq!(numbers(session.next(future)), [12], "one of the future stays there");
     }
 
     #[test]

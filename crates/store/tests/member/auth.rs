@@ -23,7 +23,7 @@ use crate::{
 
 /// Sends a token along.
 #[derive(Clone)]
-struct With(Option<String>);
+pub struct With(Option<String>);
 
 impl Interceptor for With {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
@@ -34,28 +34,28 @@ impl Interceptor for With {
     }
 }
 
-type As = InterceptedService<Channel, With>;
+pub type As = InterceptedService<Channel, With>;
 
-fn with(member: &Member, token: Option<String>) -> As {
+pub fn with(member: &Member, token: Option<String>) -> As {
     InterceptedService::new(member.channel(), With(token))
 }
 
-async fn login(member: &Member, name: &str) -> Result<String, Status> {
+pub async fn login(member: &Member, name: &str) -> Result<String, Status> {
     let request = AuthenticateRequest { name: name.into(), password: name.into() };
     Ok(AuthClient::new(member.channel()).authenticate(request).await?.into_inner().token)
 }
 
-async fn put(session: &As, key: &'static str) -> Result<(), Status> {
+pub async fn put(session: &As, key: &'static str) -> Result<(), Status> {
     KvClient::new(session.clone()).put(PutRequest { key: key.into(), ..Default::default() }).await.map(drop)
 }
 
-async fn get(session: &As, key: &'static str, serializable: bool) -> Result<i64, Status> {
+pub async fn get(session: &As, key: &'static str, serializable: bool) -> Result<i64, Status> {
     let request = RangeRequest { key: key.into(), serializable, ..Default::default() };
     Ok(KvClient::new(session.clone()).range(request).await?.into_inner().count)
 }
 
 /// Adds `root`, and `alice`, who may do what she likes with the keys from `a` on, before `b`; has requests checked.
-async fn guard(channel: Channel) {
+pub async fn guard(channel: Channel) {
     let mut auth = AuthClient::new(channel);
     let role = |user: &str, role: &str| AuthUserGrantRoleRequest { user: user.into(), role: role.into() };
     for name in ["root", "alice"] {
@@ -70,7 +70,7 @@ async fn guard(channel: Channel) {
     auth.auth_enable(AuthEnableRequest {}).await.unwrap();
 }
 
-const CHEAP: [&str; 2] = ["--bcrypt-cost", "4"];
+pub const CHEAP: [&str; 2] = ["--bcrypt-cost", "4"];
 
 async fn started(size: usize, further: &[&str]) -> Cluster {
     let cluster = Cluster::start_with(size, &[&CHEAP, further].concat()).await;

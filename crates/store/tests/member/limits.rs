@@ -6,10 +6,13 @@ use bytes::Bytes;
 use etcd::etcdserverpb::{
     PutRequest, RangeRequest, WatchCreateRequest, WatchRequest, watch_client::WatchClient, watch_request::RequestUnion,
 };
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::{
+    resource::{Resource, getrlimit, setrlimit},
+    signal::Signal,
+};
 use tokio::{io::AsyncWriteExt, net::TcpStream};
 
-use crate::support::{Cluster, Member, put};
+use crate::support::{Cluster, Member, eventually, get, put, within};
 
 const MIB: u64 = 1 << 20;
 
@@ -84,4 +87,22 @@ async fn a_watcher_that_reads_nothing_costs_no_memory_and_loses_nothing() {
     assert_eq!(seen, (1..=writes as i64).collect::<Vec<_>>());
     let request = RangeRequest { key: "big".into(), keys_only: true, ..Default::default() };
     assert_eq!(member.kv().range(request).await.unwrap().into_inner().kvs[0].version, writes as i64);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_follower_that_stands_still_costs_its_leader_no_memory_and_catches_up() {
+    let cluster = Cluster::start(3).await;
+    let leader = cluster.leader().await;
+    let (leader, slow) = (&cluster.members[leader], &cluster.members[(leader + 1) % 3]);
+    slow.signal(Signal::SIGSTOP);
+    let (writes, value) = (120, Bytes::from(vec![7; MIB as usize]));
+    for number in 0..writes {
+        let request = PutRequest { key: format!("big-{}", number % 4).into(), value: value.clone(), ..Default::default() };
+        leader.kv().put(request).await.unwrap();
+    }
+    let resident = resident(leader);
+    slow.signal(Signal::SIGCONT);
+    assert!(resident < 160 * MIB, "{} MiB are resident after {writes} MiB that a follower did not take", resident / MIB);
+    put(&mut leader.kv(), "last", "1").await.unwrap();
+    eventually("it has caught up", async || within(Duration::from_secs(5), get(&mut slow.kv(), "last")).await.ok().flatten()).await;
 }

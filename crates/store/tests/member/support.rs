@@ -95,11 +95,16 @@ impl Cluster {
 
     /// Starts members that reach each other by wires, with TLS where there is a directory with its files; does not wait.
     pub async fn start_wired(size: usize, pki: Option<&Path>, wires: &Arc<Wires>) -> Self {
+        Self::start_wired_with(size, pki, wires, NONE).await
+    }
+
+    /// The same with further flags.
+    pub async fn start_wired_with(size: usize, pki: Option<&Path>, wires: &Arc<Wires>, further: &[&str]) -> Self {
         let mut ports = Ports::free(size);
         for (number, port) in ports.advertised.iter_mut().enumerate() {
             *port = wires.listen(number, ports.peers[number]).await;
         }
-        let mut cluster = Self::lay_out(pki, &ports, NONE, Turn::Shared(TURN.read().await));
+        let mut cluster = Self::lay_out(pki, &ports, further, Turn::Shared(TURN.read().await));
         for (number, member) in cluster.members.iter_mut().enumerate() {
             member.start();
             wires.is_process(number, member.pid());

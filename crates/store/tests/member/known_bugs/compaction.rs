@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use etcd::etcdserverpb::{CompactionRequest, DeleteRangeRequest};
+use etcd::etcdserverpb::{CompactionRequest, DeleteRangeRequest, PutRequest, RangeRequest, RequestOp, TxnRequest, request_op::Request};
 use etcd::mvccpb::event::EventType;
 
-use super::{Watching, all};
-use crate::support::{Cluster, put};
+use super::{Watching, all, crashes::hashes};
+use crate::support::{Cluster, eventually, get, put};
 
 /// After a crash while tombstones were compacted, the newest revision was an older one, and was given again.
 #[tokio::test(flavor = "multi_thread")]
@@ -56,4 +56,67 @@ async fn etcd_18089_a_deletion_at_the_compacted_revision_is_told() {
         let kv = event.kv.as_ref().unwrap();
         assert_eq!((event.r#type(), &kv.key[..], kv.mod_revision), (EventType::Delete, &b"k"[..], deleted));
     }
+}
+
+/// A watch that was opened while the revision it begins at was compacted missed that revision's deletion.
+#[tokio::test(flavor = "multi_thread")]
+async fn etcd_19179_a_deletion_is_told_to_a_watch_that_is_opened_while_it_is_compacted() {
+    let cluster = Cluster::start(1).await;
+    let mut kv = cluster.members[0].kv();
+    for round in 0..40 {
+        put(&mut kv, "k", "1").await.unwrap();
+        let delete = DeleteRangeRequest { key: "k".into(), ..Default::default() };
+        let deleted = kv.delete_range(delete).await.unwrap().into_inner().header.unwrap().revision;
+        let mut compacting = kv.clone();
+        let compact = compacting.compact(CompactionRequest { revision: deleted, physical: round % 2 == 0 });
+        let (compacted, mut stream) = tokio::join!(compact, Watching::open(&cluster.members[0], [all(deleted)]));
+        compacted.unwrap();
+        assert!(stream.next().await.created);
+        let told = stream.next().await;
+        let kinds: Vec<_> = told.events.iter().map(|event| (event.r#type(), event.kv.as_ref().unwrap().mod_revision)).collect();
+        assert_eq!(kinds, [(EventType::Delete, deleted)], "round {round}");
+    }
+}
+
+/// A transaction that read history which was just compacted was refused by the member the client talked to, and done by the
+/// others.
+#[tokio::test(flavor = "multi_thread")]
+async fn etcd_18667_a_transaction_that_reads_compacted_history_is_done_by_all_members_or_by_none() {
+    let cluster = Cluster::start(3).await;
+    let op = |request| RequestOp { request: Some(request) };
+    let (mut done, mut refused) = (0, 0);
+    for round in 0..30 {
+        let mut kv = cluster.members[round % 3].kv();
+        let old = put(&mut kv, "k", "old").await.unwrap();
+        let newest = put(&mut kv, "k", "new").await.unwrap();
+        let read = RangeRequest { key: "k".into(), revision: old, ..Default::default() };
+        let write = PutRequest { key: format!("written {round}").into(), value: "x".into(), ..Default::default() };
+        let txn = TxnRequest { success: vec![op(Request::RequestPut(write)), op(Request::RequestRange(read))], ..Default::default() };
+        let (mut one, mut other) = (cluster.members[(round + 1) % 3].kv(), cluster.members[(round + 2) % 3].kv());
+        let compact = async {
+            // At another moment each time.
+            tokio::time::sleep(Duration::from_micros(200 * (round as u64 % 6))).await;
+            one.compact(CompactionRequest { revision: newest, physical: false }).await
+        };
+        let (compacted, answered) = tokio::join!(compact, other.txn(txn));
+        compacted.unwrap();
+        let written = get(&mut kv, &format!("written {round}")).await.unwrap();
+        match answered {
+            Ok(_) => {
+                assert!(written.is_some(), "done in round {round}");
+                done += 1;
+            }
+            Err(status) => {
+                assert_eq!(status.message(), "etcdserver: mvcc: required revision has been compacted");
+                assert_eq!(written, None, "refused in round {round}");
+                refused += 1;
+            }
+        }
+    }
+    eprintln!("{done} done, {refused} refused");
+    let agree = async || {
+        let hashes = hashes(&cluster).await;
+        hashes.iter().all(|hash| *hash == hashes[0]).then_some(())
+    };
+    eventually("all members have the same hash", agree).await;
 }

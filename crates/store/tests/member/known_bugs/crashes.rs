@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use etcd::etcdserverpb::HashKvRequest;
+use etcd::etcdserverpb::{DefragmentRequest, HashKvRequest};
 use nix::sys::signal::Signal;
 
 use super::signal;
@@ -28,7 +28,7 @@ async fn etcd_14370_a_lone_member_loses_no_acknowledged_write() {
 }
 
 /// The hashes of all members at one revision.
-async fn hashes(cluster: &Cluster) -> Vec<(u32, i64)> {
+pub(super) async fn hashes(cluster: &Cluster) -> Vec<(u32, i64)> {
     let mut newest = Vec::new();
     for member in &cluster.members {
         newest.push(member.wait_for_leader().await.header.unwrap().revision);
@@ -68,6 +68,35 @@ async fn etcd_13766_members_agree_after_every_crash() {
         for member in &cluster.members {
             holds_all(member, &acknowledged).await;
         }
+    }
+}
+
+/// A member that was killed while it defragmented its database came back with another revision than the others.
+#[tokio::test(flavor = "multi_thread")]
+async fn etcd_14685_a_crash_while_defragmenting_makes_no_member_differ() {
+    let mut cluster = Cluster::start(3).await;
+    let writer = Writer::start_with(&cluster.members[0], "d");
+    for (round, pause) in [0, 2, 5, 10, 20, 40].into_iter().enumerate() {
+        written(&cluster.members[0], &format!("d{}", 30 * (round + 1))).await;
+        // Not the one the writer uses.
+        let victim = 1 + round % 2;
+        let mut maintenance = cluster.members[victim].maintenance();
+        let rewriting = tokio::spawn(async move { maintenance.defragment(DefragmentRequest {}).await });
+        tokio::time::sleep(Duration::from_millis(pause)).await;
+        cluster.members[victim].kill();
+        // Whether it was done or cut off makes no difference.
+        let _ = rewriting.await.unwrap();
+        cluster.members[victim].start();
+        cluster.members[victim].wait_for_leader().await;
+    }
+    let (acknowledged, _) = writer.stop().await;
+    let agree = async || {
+        let hashes = hashes(&cluster).await;
+        hashes.iter().all(|hash| *hash == hashes[0]).then_some(())
+    };
+    eventually("all members have the same hash", agree).await;
+    for member in &cluster.members {
+        holds_all(member, &acknowledged).await;
     }
 }
 

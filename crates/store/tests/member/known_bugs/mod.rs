@@ -1,6 +1,7 @@
 //! Bugs that other stores had, of which etcd keeps a public list, as tests of real processes; see the table in
 //! `crates/store/tests/README.md`. Numbers are those of etcd's issues.
 
+mod behind;
 mod compaction;
 mod crashes;
 mod pauses;

@@ -1,8 +1,11 @@
 //! What watches told, did not tell, or told too early.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, pin::pin, time::Duration};
 
-use etcd::etcdserverpb::{WatchProgressRequest, WatchRequest, watch_request::RequestUnion};
+use etcd::etcdserverpb::{
+    PutRequest, RangeRequest, RequestOp, TxnRequest, WatchCreateRequest, WatchProgressRequest, WatchRequest, request_op::Request,
+    watch_request::RequestUnion,
+};
 
 use super::{Watching, all, revisions};
 use crate::support::{Cluster, put};
@@ -75,9 +78,105 @@ async fn etcd_17529_starved_watchers_miss_nothing() {
     }
 }
 
-/// A watch from a future revision told events from before it, once the server had been restarted.
+/// What one transaction changed was told as if it had been changed once more.
+#[tokio::test(flavor = "multi_thread")]
+async fn etcd_17247_what_a_transaction_changed_is_told_once() {
+    const ROUNDS: usize = 60;
+    let cluster = Cluster::start(1).await;
+    let mut stream = Watching::open(&cluster.members[0], [all(2), all(2), all(2)]).await;
+    let op = |request| RequestOp { request: Some(request) };
+    let put = |key: String| op(Request::RequestPut(PutRequest { key: key.into(), value: "v".into(), ..Default::default() }));
+    let read = || op(Request::RequestRange(RangeRequest { key: "k".into(), range_end: "l".into(), ..Default::default() }));
+    let nest = |success| op(Request::RequestTxn(TxnRequest { success, ..Default::default() }));
+    let writers: Vec<_> = (0..WRITERS)
+        .map(|writer| {
+            let mut kv = cluster.members[0].kv();
+            // Reads before, between and behind the writes, and some within.
+            let success = vec![read(), put(format!("k{writer}-a")), nest(vec![put(format!("k{writer}-b")), read()]), read()];
+            let txn = TxnRequest { success, ..Default::default() };
+            let reads = TxnRequest { success: vec![read()], ..Default::default() };
+            tokio::spawn(async move {
+                let mut written = Vec::new();
+                for _ in 0..ROUNDS {
+                    let revision = kv.txn(txn.clone()).await.unwrap().into_inner().header.unwrap().revision;
+                    kv.txn(reads.clone()).await.unwrap();
+                    written.extend([(revision, format!("k{writer}-a")), (revision, format!("k{writer}-b"))]);
+                }
+                written
+            })
+        })
+        .collect();
+    let mut written = Vec::new();
+    for writer in writers {
+        written.extend(writer.await.unwrap());
+    }
+    written.sort();
+    let mut seen = vec![Vec::new(); 3];
+    while seen.iter().any(|seen| seen.len() < written.len()) {
+        let response = stream.next().await;
+        let told = response.events.iter().map(|event| event.kv.as_ref().unwrap());
+        seen[response.watch_id as usize].extend(told.map(|kv| (kv.mod_revision, String::from_utf8(kv.key.to_vec()).unwrap())));
+    }
+    for mut seen in seen {
+        assert!(seen.is_sorted_by_key(|(revision, _)| *revision));
+        seen.sort();
+        assert_eq!(seen, written);
+    }
+}
+
+/// Watches that were opened in quick succession, while changes came in, missed some of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn etcd_20655_watches_opened_in_quick_succession_miss_nothing() {
+    const WRITES: i64 = 300;
+    let cluster = Cluster::start(1).await;
+    let mut kv = cluster.members[0].kv();
+    let (told, mut newest) = tokio::sync::watch::channel(1);
+    let writing = tokio::spawn(async move {
+        for number in 0..WRITES {
+            told.send_replace(put(&mut kv, "k", &number.to_string()).await.unwrap());
+        }
+    });
+    let mut stream = Watching::open(&cluster.members[0], []).await;
+    let requests = stream.requests.clone();
+    let opening = tokio::spawn(async move {
+        let mut starts = Vec::new();
+        while newest.changed().await.is_ok() {
+            // The present, a little of the past, and what is next.
+            let revision = *newest.borrow_and_update();
+            for start in [(revision - 20).max(2), revision, revision + 1] {
+                let create = WatchCreateRequest { watch_id: 1 + starts.len() as i64, ..all(start) };
+                starts.push(start);
+                let request = WatchRequest { request_union: Some(RequestUnion::CreateRequest(create)) };
+                requests.send(request).await.unwrap();
+            }
+        }
+        starts
+    });
+    let last = 1 + WRITES;
+    let mut seen = BTreeMap::<i64, Vec<i64>>::new();
+    let (mut opening, mut starts) = (pin!(opening), Vec::new());
+    // Told to the end: all that do not begin after it.
+    let complete = |seen: &BTreeMap<i64, Vec<i64>>, starts: &[i64]| {
+        let told = seen.values().filter(|revisions| revisions.last() == Some(&last)).count();
+        !starts.is_empty() && told == starts.iter().filter(|start| **start <= last).count()
+    };
+    while !complete(&seen, &starts) {
+        tokio::select! {
+            response = stream.next() => seen.entry(response.watch_id).or_default().extend(revisions(&response)),
+            opened = &mut opening, if starts.is_empty() => starts = opened.unwrap(),
+        }
+    }
+    writing.await.unwrap();
+    assert!(starts.len() > 100, "{} watches", starts.len());
+    for (number, start) in starts.iter().enumerate() {
+        let heard = seen.remove(&(1 + number as i64)).unwrap_or_default();
+        assert_eq!(heard, (*start..=last).collect::<Vec<_>>(), "watch {number} from {start}");
+    }
+}
+
+/// See `etcd_20221`: the same once the server has been restarted.
 #[tokio::test]
-async fn etcd_19220_a_watch_of_the_future_hears_nothing_older_whatever_happens_meanwhile() {
+async fn a_watch_of_the_future_hears_nothing_older_after_a_restart_either() {
     let mut cluster = Cluster::start(1).await;
     for restarted in [false, true] {
         let base = put(&mut cluster.members[0].kv(), "base", "").await.unwrap();
