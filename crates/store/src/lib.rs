@@ -2,6 +2,8 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+#[cfg(test)]
+mod any_rows;
 pub mod apply;
 pub mod auth;
 pub mod backup;

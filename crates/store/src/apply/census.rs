@@ -34,11 +34,15 @@ impl View<'_> {
 
     /// The live key that has so many before it, from `first` on.
     fn key_after(&self, first: &[u8], count: u32) -> Result<Bytes> {
+        let fewer = Error::Corrupt { column: Column::Segment, what: "a segment has as many keys as it says" };
         let mut cursor = self.scan(Column::Current, first, None)?;
         for _ in 0..count {
+            // A number that is none must not be counted to.
+            if cursor.row().is_none() {
+                return Err(fewer);
+            }
             cursor.advance()?;
         }
-        let key = cursor.row().map(|(key, _)| Bytes::copy_from_slice(key));
-        key.ok_or(Error::Corrupt { column: Column::Segment, what: "a segment has as many keys as it says" })
+        cursor.row().map(|(key, _)| Bytes::copy_from_slice(key)).ok_or(fewer)
     }
 }

@@ -144,8 +144,12 @@ pub fn enabled(read: &dyn Read) -> Result<bool> {
 /// How often users and roles were changed.
 pub fn revision(read: &dyn Read) -> Result<u64> {
     let Some(row) = read.get(Column::Auth, &auth_key(AuthPart::Settings, REVISION))? else { return Ok(FIRST_REVISION) };
-    let corrupt = |_| Error::Corrupt { column: Column::Auth, what: "a revision is 8 bytes" };
-    Ok(u64::from_be_bytes(row[..].try_into().map_err(corrupt)?))
+    let corrupt = |what| Error::Corrupt { column: Column::Auth, what };
+    match row[..].try_into().map(u64::from_be_bytes) {
+        Ok(u64::MAX) => Err(corrupt("there is a next revision")),
+        Ok(revision) => Ok(revision),
+        Err(_) => Err(corrupt("a revision is 8 bytes")),
+    }
 }
 
 #[cfg(test)]

@@ -64,10 +64,11 @@ impl Revisions {
         };
         let corrupt = Error::Corrupt { column: Column::Meta, what: "the revisions are 16 bytes" };
         let (current, compacted) = row.split_at_checked(8).ok_or(corrupt)?;
-        Ok(Revisions {
-            current: columns::read_revision(Column::Meta, current)?,
-            compacted: columns::read_revision(Column::Meta, compacted)?,
-        })
+        let (current, compacted) = (columns::read_revision(Column::Meta, current)?, columns::read_revision(Column::Meta, compacted)?);
+        if !(FIRST_REVISION..i64::MAX / 2).contains(&current) || !(NEVER_COMPACTED..=current).contains(&compacted) {
+            return Err(Error::Corrupt { column: Column::Meta, what: "the newest revision is one, and what is compacted is not newer" });
+        }
+        Ok(Revisions { current, compacted })
     }
 
     /// The form [`Revisions::read`] reads.

@@ -51,6 +51,9 @@ pub fn decode(column: Column, mut record: &[u8]) -> Result<(Header, &[u8])> {
     let mut number = || decode_varint(&mut record).map(|number| number as i64).map_err(|_| corrupt("a header has its numbers"));
     let (create_revision, mod_revision, version, lease) = (number()?, number()?, number()?, number()?);
     let sub = if format == FORMAT { number()? } else { 0 };
+    if [create_revision, mod_revision, version, sub].iter().any(|number| !(0..i64::MAX).contains(number)) {
+        return Err(corrupt("a version's numbers count from 0 and have a next one"));
+    }
     let header = Header { create_revision, mod_revision, version, lease, sub };
     Ok((header, record))
 }

@@ -1,5 +1,6 @@
 //! The services over a single local member, through the client: what a user of the wire sees.
 
+mod any_bytes;
 mod auth;
 mod kv;
 mod lease;
