@@ -125,6 +125,37 @@ fn a_damaged_file_is_refused_and_nothing_is_left_behind() {
     assert_eq!((lonely.code, lonely.err.contains("--mark-compacted required")), (128, true));
 }
 
+/// The commands are those of the README.
+#[test]
+fn a_snapshot_lies_encrypted_at_rest_and_serves_again_when_decrypted() {
+    let server = Server::start(Ours, &[]);
+    live(&server);
+    server.etcdctl(&["put", "secret", "a-secret-that-nobody-may-read"]).ok();
+    let file = server.snapshot();
+    let name = |suffix: &str| format!("{}{suffix}", file.display());
+    let key = server.directory().join("backup.key");
+    fs::write(&key, "correct horse battery staple").unwrap();
+    let openssl = |flags: &[&str], key: &std::path::Path, from: &str, to: &str| {
+        let pass = format!("file:{}", key.display());
+        run(Command::new("openssl").args(["enc", "-aes-256-cbc", "-pbkdf2"]).args(flags).args(["-pass", &pass, "-in", from, "-out", to]))
+    };
+    openssl(&[], &key, &name(""), &name(".enc")).ok();
+    let holds = |path: &str| fs::read(path).unwrap().windows(29).any(|part| part == b"a-secret-that-nobody-may-read");
+    assert_eq!((holds(&name("")), holds(&name(".enc"))), (true, false));
+    openssl(&["-d"], &key, &name(".enc"), &name(".dec")).ok();
+    let restored = Server::restore(Ours, name(".dec").as_ref(), &[]);
+    assert_eq!(restored.etcdctl(&["get", "secret", "--print-value-only"]).ok().trim(), "a-secret-that-nobody-may-read");
+    // A file that was changed where it lies decrypts to something that is refused.
+    let mut changed = fs::read(name(".enc")).unwrap();
+    let middle = changed.len() / 2;
+    changed[middle] ^= 1;
+    fs::write(name(".enc"), changed).unwrap();
+    openssl(&["-d"], &key, &name(".enc"), &name(".dec")).ok();
+    let data = server.directory().join("never");
+    let refused = run(Command::new(Ours.tool()).args(["snapshot", "restore", &name(".dec"), "--data-dir"]).arg(&data));
+    assert!(refused.err.contains("expected sha256"), "{refused:?}");
+}
+
 #[test]
 fn a_snapshot_stands_still_while_writes_go_on() {
     let server = Server::start(Ours, &[]);

@@ -56,8 +56,8 @@ pub fn apply(view: &mut View<'_>, command: &Command) -> disk::Result<Applied> {
 
 /// A command, and who asks for it.
 fn asked(command: &Command) -> (Option<Caller>, &Command) {
-    let Command::By(by) = command else { return (None, command) };
-    (Some(by.caller()), by.command.as_ref().unwrap_or(command))
+    let caller = if let Command::By(by) = command { Some(by.caller()) } else { None };
+    (caller, command.asked())
 }
 
 /// Alarms and lacking permission stand in a command's way.

@@ -36,6 +36,14 @@ impl Command {
         Command::By(Box::new(By { command: Some(self), user: caller.user.clone(), revision: caller.revision }))
     }
 
+    /// What is asked for, whoever asks.
+    pub fn asked(&self) -> &Self {
+        match self {
+            Command::By(by) => by.command.as_ref().unwrap_or(self),
+            command => command,
+        }
+    }
+
     /// Every part of it is known to this version.
     pub(super) fn is_known(&self) -> bool {
         match self {

@@ -29,6 +29,7 @@ impl Metrics {
     }
 
     fn count(&self, command: &Command, response: &Response) {
+        let command = command.asked();
         let tally = Tally::of(command, response);
         self.ranges.inc_by(tally.ranges);
         self.puts.inc_by(tally.puts);
@@ -111,6 +112,17 @@ mod tests {
         let response = Response::Txn(TxnResponse { succeeded: true, responses });
         let expected = Tally { ranges: 1, puts: 1, deletes: 1, put_size: 4 };
         assert_eq!(Tally::of(&Command::Txn(txn), &response), expected);
+    }
+
+    #[test]
+    fn what_a_user_asked_for_counts_as_what_it_is() {
+        let metrics = Metrics::new();
+        let caller = crate::auth::Caller { user: "alice".into(), revision: 1 };
+        let grant = Command::LeaseGrant(crate::command::LeaseGrant { id: 7, ttl: 60 });
+        let granted = Outcome { revision: 1, result: Ok(Response::LeaseGrant(crate::command::LeaseGrant { id: 7, ttl: 60 })) };
+        let accepted = Outcome { revision: 2, result: Ok(Response::Put(PutResponse::default())) };
+        metrics.applied(&[grant.by(&caller), Command::Put(put("k", "v")).by(&caller)], &[granted, accepted], Duration::ZERO);
+        assert_eq!((metrics.puts.get(), metrics.put_size.get(), metrics.leases_granted.get()), (1, 2, 1));
     }
 
     #[test]
