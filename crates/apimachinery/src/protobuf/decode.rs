@@ -9,7 +9,10 @@ use super::{
     leaf,
     wire::{self, Wire},
 };
-use crate::schema::{Field, Id, Kind, Schema};
+use crate::{
+    raw,
+    schema::{Field, Id, Kind, Schema},
+};
 
 /// Messages may lie this deep in each other.
 const MAX_DEPTH: usize = 64;
@@ -17,11 +20,22 @@ const MAX_DEPTH: usize = 64;
 impl Forms {
     /// Reads a message of a definition. What Go writes for absent fields (empty texts, zeros) is still there: decode the outcome by the
     /// schema. Unknown numbers are skipped, as upstream does.
-    pub fn decode(&self, definition: &str, raw: &[u8]) -> Result<Value, Error> {
+    pub fn decode(&self, definition: &str, message: &[u8]) -> Result<Value, Error> {
         let id = self.arena.find(definition).ok_or_else(|| Error::NoForm(definition.to_owned()))?;
         let mut out = Map::new();
-        Reader { forms: self, depth: 0 }.message(id, raw, &mut out)?;
-        Ok(Value::Object(out))
+        Reader { forms: self, depth: 0 }.message(id, message, &mut out)?;
+        let value = Value::Object(out);
+        // An object that lies deeper than JSON is read could be stored, but neither it nor a list with it could be read again.
+        if fits(&value, raw::MAX_DEPTH) { Ok(value) } else { Err(Error::Depth) }
+    }
+}
+
+/// Whether lists and objects lie at most so deep in each other.
+fn fits(value: &Value, depth: usize) -> bool {
+    match value {
+        Value::Object(map) => depth > 0 && map.values().all(|inner| fits(inner, depth - 1)),
+        Value::Array(list) => depth > 0 && list.iter().all(|inner| fits(inner, depth - 1)),
+        _ => true,
     }
 }
 

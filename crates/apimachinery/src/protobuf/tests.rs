@@ -85,6 +85,25 @@ fn what_is_no_message_is_refused() {
 }
 
 #[test]
+fn what_is_read_can_be_stored_and_read_again() {
+    let (_, forms) = forms();
+    let nested = |depth: usize| {
+        let json = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        let (mut raw, mut entry, mut metadata, mut pod) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        wire::put_bytes(&mut raw, 1, json.as_bytes());
+        wire::put_bytes(&mut entry, 17, &raw);
+        wire::put_bytes(&mut metadata, 1, b"p");
+        metadata.extend(entry);
+        wire::put_bytes(&mut pod, 1, &metadata);
+        forms.decode("io.test.v1.Pod", &pod)
+    };
+    // The object, its metadata and the list are three levels.
+    let deepest = nested(crate::raw::MAX_DEPTH - 3).unwrap().to_string();
+    assert!(serde_json::from_str::<Value>(&deepest).is_ok() && crate::raw::parse_json(deepest.as_bytes()).is_ok());
+    assert!(matches!(nested(crate::raw::MAX_DEPTH - 2), Err(Error::Depth)));
+}
+
+#[test]
 fn envelopes_open_to_what_was_sealed() {
     let sealed = seal("apps/v1", "Deployment", b"raw");
     assert!(is_sealed(&sealed));

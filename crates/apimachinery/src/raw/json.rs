@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::{Node, SyntaxError};
 
 /// Deepest nesting read; `serde_json`, which reads what is stored, stops at 128.
-const MAX_DEPTH: usize = 120;
+pub(crate) const MAX_DEPTH: usize = 120;
 
 /// Reads one JSON document. Bytes that are no UTF-8 become replacement characters, as in Go.
 pub fn parse(bytes: &[u8]) -> Result<Node<'_>, SyntaxError> {

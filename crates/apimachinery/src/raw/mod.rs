@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 mod json;
 mod yaml;
 
+pub(crate) use json::MAX_DEPTH;
 pub use json::parse as parse_json;
 pub use yaml::{YamlError, parse as parse_yaml};
 
