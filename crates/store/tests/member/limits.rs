@@ -1,6 +1,9 @@
 //! What clients may cost a member, however many there are and however slow.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
 use etcd::etcdserverpb::{
@@ -10,7 +13,7 @@ use nix::sys::{
     resource::{Resource, getrlimit, setrlimit},
     signal::Signal,
 };
-use tokio::{io::AsyncWriteExt, net::TcpStream};
+use tokio::{io::AsyncWriteExt, net::TcpStream, task::JoinSet};
 
 use crate::support::{Cluster, Member, eventually, get, put, within};
 
@@ -105,4 +108,36 @@ async fn a_follower_that_stands_still_costs_its_leader_no_memory_and_catches_up(
     assert!(resident < 160 * MIB, "{} MiB are resident after {writes} MiB that a follower did not take", resident / MIB);
     put(&mut leader.kv(), "last", "1").await.unwrap();
     eventually("it has caught up", async || within(Duration::from_secs(5), get(&mut slow.kv(), "last")).await.ok().flatten()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn more_than_can_wait_for_a_quorum_is_refused_at_once_as_etcd_does() {
+    const REQUESTS: usize = 12_000;
+    const CLIENTS: usize = 60;
+    let mut cluster = Cluster::start(3).await;
+    let leader = cluster.leader().await;
+    for other in [(leader + 1) % 3, (leader + 2) % 3] {
+        cluster.members[other].kill();
+    }
+    let member = &cluster.members[leader];
+    let before = resident(member);
+    let clients: Vec<_> = (0..CLIENTS).map(|_| member.kv()).collect();
+    let mut asked = JoinSet::new();
+    for number in 0..REQUESTS {
+        let mut kv = clients[number % CLIENTS].clone();
+        asked.spawn(async move { put(&mut kv, &format!("key-{number}"), "value").await.unwrap_err() });
+    }
+    let mut answers = BTreeMap::<String, usize>::new();
+    while let Some(status) = asked.join_next().await {
+        let status = status.unwrap();
+        *answers.entry(format!("{:?}: {}", status.code(), status.message())).or_default() += 1;
+    }
+    let refused = answers.get("ResourceExhausted: etcdserver: too many requests").copied().unwrap_or_default();
+    assert!(refused > REQUESTS / 20 && refused < REQUESTS, "{answers:?}");
+    let grown = resident(member).saturating_sub(before);
+    assert!(grown < 128 * MIB, "{} MiB more", grown / MIB);
+    for other in [(leader + 1) % 3, (leader + 2) % 3] {
+        cluster.members[other].start();
+    }
+    eventually("it serves again", async || put(&mut cluster.members[leader].kv(), "after", "1").await.ok()).await;
 }
