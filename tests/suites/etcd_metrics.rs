@@ -30,10 +30,10 @@ struct Family {
 fn families(scrape: &str) -> BTreeMap<String, Family> {
     let mut families = BTreeMap::new();
     for line in scrape.lines() {
-        if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' ')) {
-            if ["etcd_", "grpc_", "os_", "process_"].iter().any(|own| name.starts_with(own)) {
-                families.insert(name.to_owned(), Family { kind: kind.to_owned(), labels: BTreeSet::new() });
-            }
+        if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' '))
+            && ["etcd_", "grpc_", "os_", "process_"].iter().any(|own| name.starts_with(own))
+        {
+            families.insert(name.to_owned(), Family { kind: kind.to_owned(), labels: BTreeSet::new() });
         }
     }
     for line in scrape.lines().filter(|line| !line.starts_with('#')) {
