@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use prost::Message;
+
 /// The services; what they import comes along.
 const FILES: [&str; 8] =
     ["auth.proto", "cluster.proto", "election.proto", "kv.proto", "lease.proto", "lock.proto", "maintenance.proto", "watch.proto"];
@@ -11,7 +13,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo::rerun-if-changed={}", dir.display());
     let server = std::env::var_os("CARGO_FEATURE_SERVER").is_some();
     let client = std::env::var_os("CARGO_FEATURE_CLIENT").is_some();
-    tonic_prost_build::configure().build_server(server).build_client(client).bytes(".").compile_fds(protox::compile(FILES, [&dir])?)?;
+    let descriptors = protox::compile(FILES, [&dir])?;
+    let out = std::env::var("OUT_DIR")?;
+    std::fs::write(Path::new(&out).join("descriptors.bin"), descriptors.encode_to_vec())?;
+    tonic_prost_build::configure().build_server(server).build_client(client).bytes(".").compile_fds(descriptors)?;
     if server {
         encoded_watch();
     }

@@ -1,6 +1,6 @@
 //! Feature gates: `--feature-gates Name=true,Other=false` against the table of one binary.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How mature a feature is; upstream's stages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,20 +51,33 @@ pub enum Error {
 pub struct FeatureGates(BTreeMap<&'static str, bool>);
 
 impl FeatureGates {
-    /// The table's defaults with the flag's settings laid over them.
+    /// The table's defaults with the flag's settings laid over them. `AllAlpha` and `AllBeta` stand for all features of a stage
+    /// that are not named themselves.
     ///
     /// # Errors
     /// When a setting is malformed, unknown or locked.
     pub fn parse(table: &[Feature], flag: &str) -> Result<Self, Error> {
         let mut gates: BTreeMap<_, _> = table.iter().map(|feature| (feature.name, feature.default)).collect();
+        let mut named = BTreeSet::new();
+        let mut stages = Vec::new();
         for setting in flag.split(',').map(str::trim).filter(|setting| !setting.is_empty()) {
             let (name, value) = setting.split_once('=').ok_or_else(|| Error::MissingValue(setting.to_owned()))?;
+            let stage = [("AllAlpha", Stage::Alpha), ("AllBeta", Stage::Beta)].into_iter().find(|(all, _)| *all == name);
+            if let Some((_, stage)) = stage {
+                stages.push((stage, parse_bool(name, value)?));
+                continue;
+            }
             let feature = table.iter().find(|known| known.name == name).ok_or_else(|| Error::Unknown(name.to_owned()))?;
             let on = parse_bool(name, value)?;
             if !on && feature.stage == Stage::Ga {
                 return Err(Error::Locked(name.to_owned()));
             }
             gates.insert(feature.name, on);
+            named.insert(feature.name);
+        }
+        for (stage, on) in stages {
+            let unnamed = table.iter().filter(|feature| feature.stage == stage && !named.contains(feature.name));
+            gates.extend(unnamed.map(|feature| (feature.name, on)));
         }
         Ok(Self(gates))
     }
@@ -97,6 +110,12 @@ mod tests {
     fn settings_lie_over_defaults() {
         let gates = FeatureGates::parse(TABLE, "CBORServingAndStorage=true, WatchList=false").unwrap();
         assert!(gates.enabled("CBORServingAndStorage") && !gates.enabled("WatchList") && gates.enabled("ServerSideApply"));
+    }
+
+    #[test]
+    fn a_whole_stage_is_switched_where_nothing_is_said_of_a_feature() {
+        let gates = FeatureGates::parse(TABLE, "WatchList=true,AllAlpha=true,AllBeta=false").unwrap();
+        assert!(gates.enabled("CBORServingAndStorage") && gates.enabled("WatchList") && gates.enabled("ServerSideApply"));
     }
 
     #[test]

@@ -16,6 +16,7 @@ pub mod serve;
 pub mod shutdown;
 pub mod tcp;
 pub mod tls;
+mod zap;
 
 pub use entry::{install_crypto_provider, main};
 pub use shutdown::Shutdown;

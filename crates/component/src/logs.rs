@@ -1,8 +1,13 @@
 //! Structured logs on standard error: human on a terminal, JSON with a flag.
 
-use std::io::IsTerminal;
+use std::{fs::OpenOptions, io::IsTerminal, sync::Arc};
 
-use tracing_subscriber::EnvFilter;
+use crate::zap::Zap;
+use anyhow::Context;
+use tracing_subscriber::{
+    EnvFilter,
+    fmt::writer::{BoxMakeWriter, MakeWriterExt},
+};
 
 /// How log lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -11,6 +16,9 @@ pub enum Format {
     Text,
     /// One JSON object an event.
     Json,
+    /// One JSON object an event, as etcd writes it.
+    #[value(skip)]
+    Zap,
 }
 
 /// The log flags of the kube-* binaries.
@@ -38,13 +46,41 @@ impl LogFlags {
 
 /// Installs the process-wide subscriber with a level or an `EnvFilter` directive; `RUST_LOG` overrides it.
 pub fn init(format: Format, directive: &str) {
+    install(format, directive, BoxMakeWriter::new(std::io::stderr), std::io::stderr().is_terminal());
+}
+
+fn install(format: Format, directive: &str, writer: BoxMakeWriter, colours: bool) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(quiet_libraries(directive)));
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
     // An error only says that a subscriber is installed already (tests start several parts in one process).
     let _ = match format {
+        Format::Zap => builder.event_format(Zap).try_init(),
         Format::Json => builder.json().flatten_event(true).try_init(),
-        Format::Text => builder.with_ansi(std::io::stderr().is_terminal()).try_init(),
+        Format::Text => builder.with_ansi(colours).try_init(),
     };
+}
+
+/// Installs the process-wide subscriber, writing to several places at once: `stderr` (also as `default`), `stdout`, files that
+/// are appended to. `systemd/journal` is standard error, which the journal reads.
+///
+/// # Errors
+/// When a file cannot be opened.
+pub fn init_to(format: Format, directive: &str, outputs: &[String]) -> anyhow::Result<()> {
+    let mut writers = Vec::new();
+    for output in outputs {
+        writers.push(match output.as_str() {
+            "default" | "stderr" | "systemd/journal" => BoxMakeWriter::new(std::io::stderr),
+            "stdout" => BoxMakeWriter::new(std::io::stdout),
+            path => {
+                let file = OpenOptions::new().create(true).append(true).open(path);
+                BoxMakeWriter::new(Arc::new(file.with_context(|| format!("open log file {path}"))?))
+            }
+        });
+    }
+    let plain = outputs.iter().any(|output| !matches!(output.as_str(), "default" | "stderr"));
+    let all = writers.into_iter().reduce(|first, second| BoxMakeWriter::new(first.and(second)));
+    install(format, directive, all.unwrap_or_else(|| BoxMakeWriter::new(std::io::stderr)), !plain && std::io::stderr().is_terminal());
+    Ok(())
 }
 
 /// Libraries that narrate their every step at debug level stay at info unless asked for by name.

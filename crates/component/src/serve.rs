@@ -27,12 +27,26 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Open connections at most; further ones wait in the listen queue.
 const MAX_CONNECTIONS: usize = 16 * 1024;
-/// Streams on one HTTP/2 connection; kube-apiserver's default.
-const MAX_STREAMS: u32 = 250;
-/// How often an idle HTTP/2 peer is asked whether it is still there.
-const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// How HTTP/2 connections are kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Connections {
+    /// Streams on one of them.
+    pub max_streams: u32,
+    /// How often an idle peer is asked whether it is still there; zero for never.
+    pub ask_every: Duration,
+    /// How long it has to answer; zero for as long as the library gives it.
+    pub answer_within: Duration,
+}
+
+/// kube-apiserver's.
+impl Default for Connections {
+    fn default() -> Self {
+        Self { max_streams: 250, ask_every: Duration::from_secs(30), answer_within: Duration::from_secs(20) }
+    }
+}
 
 /// Who is at the other end; an extension of every request.
 #[derive(Clone, Debug)]
@@ -53,17 +67,17 @@ where
     B::Data: Send,
     B::Error: Into<BoxError>,
 {
-    serve_streams(listener, tls, service, shutdown, drain, MAX_STREAMS).await;
+    serve_kept(listener, tls, service, shutdown, drain, Connections::default()).await;
 }
 
-/// [`serve`] with another limit on the streams of one HTTP/2 connection.
-pub async fn serve_streams<S, B>(
+/// [`serve`] with connections that are kept otherwise.
+pub async fn serve_kept<S, B>(
     listener: TcpListener,
     tls: Option<Arc<ReloadingServerConfig>>,
     service: S,
     shutdown: Shutdown,
     drain: Duration,
-    streams: u32,
+    kept: Connections,
 ) where
     S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
     S::Future: Send + 'static,
@@ -77,8 +91,8 @@ pub async fn serve_streams<S, B>(
         let (tls, service, watcher) = (tls.clone(), service.clone(), graceful.watcher());
         tokio::spawn(async move {
             let served = match tls {
-                Some(tls) => serve_tls(stream, addr, &tls, service, watcher, streams).await,
-                None => serve_stream(stream, Peer { addr, certs: Arc::new([]) }, service, watcher, streams).await,
+                Some(tls) => serve_tls(stream, addr, &tls, service, watcher, kept).await,
+                None => serve_stream(stream, Peer { addr, certs: Arc::new([]) }, service, watcher, kept).await,
             };
             if let Err(error) = served {
                 tracing::debug!(peer = %addr, %error, "connection ended");
@@ -121,7 +135,7 @@ async fn serve_tls<S, B>(
     tls: &ReloadingServerConfig,
     service: S,
     watcher: Watcher,
-    streams: u32,
+    kept: Connections,
 ) -> Result<(), BoxError>
 where
     S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
@@ -134,10 +148,10 @@ where
     let stream = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await??;
     let certs = stream.get_ref().1.peer_certificates().unwrap_or_default();
     let certs = certs.iter().map(|certificate| certificate.clone().into_owned()).collect();
-    serve_stream(stream, Peer { addr, certs }, service, watcher, streams).await
+    serve_stream(stream, Peer { addr, certs }, service, watcher, kept).await
 }
 
-async fn serve_stream<I, S, B>(stream: I, peer: Peer, service: S, watcher: Watcher, streams: u32) -> Result<(), BoxError>
+async fn serve_stream<I, S, B>(stream: I, peer: Peer, service: S, watcher: Watcher, kept: Connections) -> Result<(), BoxError>
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
@@ -152,7 +166,11 @@ where
     });
     let mut builder = Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
-    builder.http2().timer(TokioTimer::new()).max_concurrent_streams(streams).keep_alive_interval(KEEP_ALIVE);
+    let ask_every = Some(kept.ask_every).filter(|every| !every.is_zero());
+    builder.http2().timer(TokioTimer::new()).max_concurrent_streams(kept.max_streams).keep_alive_interval(ask_every);
+    if !kept.answer_within.is_zero() {
+        builder.http2().keep_alive_timeout(kept.answer_within);
+    }
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
     watcher.watch(connection).await
 }

@@ -10,6 +10,10 @@ pub mod client;
 #[cfg(feature = "server")]
 pub mod encoded;
 
+/// What the messages and services look like: an encoded `FileDescriptorSet`.
+#[cfg(feature = "server")]
+pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
+
 /// Keys, values and events.
 #[allow(missing_docs, unreachable_pub, clippy::all)]
 pub mod mvccpb {

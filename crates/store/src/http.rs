@@ -1,10 +1,11 @@
 //! `/health`, `/livez`, `/readyz`, `/version` and `/metrics`, as etcd answers them.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 use axum::{
     Router,
-    extract::{Query, State},
+    body::Body,
+    extract::{Query, Request, State},
     response::{IntoResponse, Response},
     routing::get,
 };
@@ -48,7 +49,7 @@ impl Check {
             Self::DataCorruption | Self::SerializableRead => alarms(node).map(drop),
             Self::LinearizableRead if node.leader().is_none() => Err(Refusal::NoLeader.text().into()),
             Self::LinearizableRead => node.read_barrier().await.map_err(|refusal| refusal.text().to_owned()),
-            Self::NonLearner if node.progress().learner => Err("non_learner check failed: learner member is not ready".into()),
+            Self::NonLearner if node.progress().learner => Err("not supported for learner".into()),
             Self::NonLearner => Ok(()),
         }
     }
@@ -71,7 +72,11 @@ pub(crate) fn router(node: RaftNode, registry: Arc<Registry>) -> Router {
         let all = move |node, query| checked(path, checks, node, query);
         router = router.route(&format!("/{path}"), get(all));
         for check in checks {
-            let one = move |node, query| checked(path, std::slice::from_ref(check), node, query);
+            // Asked for by name, a check cannot be left out.
+            let one = move |node, Query(mut query): Query<Vec<(String, String)>>| {
+                query.retain(|(name, _)| name != "exclude");
+                checked(path, std::slice::from_ref(check), node, Query(query))
+            };
             router = router.route(&format!("/{path}/{}", check.name()), get(one));
         }
     }
@@ -114,7 +119,16 @@ async fn unhealthy(node: &RaftNode, serializable: bool, excluded: &[&str]) -> Op
     if node.leader().is_none() {
         return Some("RAFT NO LEADER".into());
     }
-    node.read_barrier().await.err().map(|refusal| format!("QGET ERROR:{refusal}"))
+    node.read_barrier().await.err().map(|refusal| format!("RANGE ERROR:{refusal}"))
+}
+
+/// What is neither a call nor a path.
+pub(crate) async fn not_found(request: Request) -> Response {
+    let kind = request.headers().get(header::CONTENT_TYPE).map(|kind| kind.as_bytes());
+    if kind.is_some_and(|kind| kind.starts_with(b"application/grpc")) {
+        return tonic::Status::unimplemented("unknown service or method").into_http::<Body>().into_response();
+    }
+    (StatusCode::NOT_FOUND, "404 page not found\n").into_response()
 }
 
 /// etcd's name of an alarm.
@@ -138,10 +152,11 @@ async fn checked(
     path: &'static str,
     checks: &'static [Check],
     State(node): State<RaftNode>,
-    Query(query): Query<HashMap<String, String>>,
+    Query(query): Query<Vec<(String, String)>>,
 ) -> Response {
+    let excluded = |check: &Check| query.iter().any(|(name, value)| name == "exclude" && value == check.name());
     let (mut lines, mut failed) = (String::new(), false);
-    for check in checks {
+    for check in checks.iter().filter(|check| !excluded(check)) {
         let answer = check.ask(&node).await;
         note_check(node.metrics(), path, check.name(), answer.is_ok());
         match answer {
@@ -152,10 +167,13 @@ async fn checked(
             }
         }
     }
-    let (code, text) = match (failed, query.contains_key("verbose")) {
-        (true, _) => (StatusCode::SERVICE_UNAVAILABLE, format!("{lines}{path} check failed\n")),
+    if failed {
+        tracing::error!(path, reason = lines, "Health check error");
+    }
+    let (code, text) = match (failed, query.iter().any(|(name, _)| name == "verbose")) {
+        (true, _) => (StatusCode::SERVICE_UNAVAILABLE, format!("{lines}\n")),
         (false, true) => (StatusCode::OK, format!("{lines}ok\n")),
         (false, false) => (StatusCode::OK, "ok\n".into()),
     };
-    (code, [(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response()
+    (code, [(header::CONTENT_TYPE, "text/plain; charset=utf-8"), (header::X_CONTENT_TYPE_OPTIONS, "nosniff")], text).into_response()
 }

@@ -9,16 +9,18 @@ pub mod auth;
 pub mod backup;
 pub mod command;
 pub mod config;
-pub mod config_upkeep;
 pub mod disk;
 mod http;
+mod http_access;
 pub mod lease;
+mod listening;
 pub mod metrics;
 pub mod mvcc;
 pub mod node;
 mod raft;
 pub mod refusal;
 pub mod rpc;
+mod security;
 mod server;
 #[cfg(test)]
 mod simulation;
@@ -28,5 +30,5 @@ pub mod upkeep;
 pub mod url;
 pub mod watch;
 
-pub use config::{CommandLine, Config};
+pub use config::Config;
 pub use server::{Server, run};

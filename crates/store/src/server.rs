@@ -3,22 +3,19 @@
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, bail};
-use component::{
-    Shutdown,
-    metrics::Registry,
-    serve,
-    tls::{ClientAuth, ReloadingServerConfig, ServerTls},
-};
-use tokio::net::TcpListener;
+use component::{Shutdown, metrics::Registry, serve};
 
 use crate::{
     auth::Authenticator,
-    config::{Config, ETCD_CLUSTER_VERSION, ETCD_VERSION},
-    config_upkeep::FEATURES,
-    disk, http, metrics,
+    config::{Config, Connections, ETCD_CLUSTER_VERSION, ETCD_VERSION, features::FEATURES},
+    disk, http,
+    http_access::{self, Access},
+    listening::Listening,
+    metrics,
     metrics::Metrics,
     raft::{Options, RaftNode, joining, membership, newcomer, peers::PeerTls, reconfigure::Limits},
     rpc,
+    security::Security,
     upkeep::corruption,
     url::Url,
 };
@@ -35,16 +32,10 @@ pub struct Server {
     node: RaftNode,
     registry: Arc<Registry>,
     clients: Listening,
+    http_clients: Listening,
     peers: Listening,
     metrics: Listening,
     advertised: Vec<Url>,
-}
-
-/// Open listeners and the URLs they are reached under.
-#[derive(Default)]
-struct Listening {
-    sockets: Vec<(TcpListener, Url)>,
-    tls: Option<Arc<ReloadingServerConfig>>,
 }
 
 /// Runs one member until `shutdown`, or until it cannot go on.
@@ -62,14 +53,17 @@ impl Server {
     /// As [`run`].
     pub async fn start(config: Config) -> anyhow::Result<Self> {
         config.validate()?;
-        let auth = config.auth.authenticator(config.client_cert_auth)?;
-        check_newcomer(&config).await?;
-        let clients = Listening::open(&config.listen_client_urls, client_tls(&config)).await?;
-        let peers = Listening::open(&config.listen_peer_urls, peer_tls(&config)).await?;
-        let metrics = Listening::open(&config.listen_metrics_urls, client_tls(&config)).await?;
+        let auth = config.auth.authenticator(config.tls.clients.cert_auth)?;
+        let Security { clients: for_clients, peers: for_peers, to_peers } = Security::new(&config)?;
+        check_newcomer(&config, &to_peers).await?;
+        let reuse = config.connections.reuse_port;
+        let clients = Listening::open(&config.listen_client_urls, for_clients.clone(), reuse).await?;
+        let http_clients = Listening::open(&config.listen_client_http_urls, for_clients.clone(), reuse).await?;
+        let peers = Listening::open(&config.listen_peer_urls, for_peers, reuse).await?;
+        let metrics = Listening::open(&config.listen_metrics_urls, for_clients, reuse).await?;
         let advertised = advertised(&config.advertise_client_urls, &clients);
         let (registry, counted) = registry();
-        let options = options(&config, &peers, counted).await?;
+        let options = options(&config, &peers, to_peers, counted).await?;
         let initialized = formed(&config);
         let node = RaftNode::start(options).await?;
         if initialized
@@ -79,9 +73,10 @@ impl Server {
             node.stop().await;
             return Err(error.into());
         }
+        shrink(&node, config.bootstrap_defrag_threshold_megabytes).await?;
         metrics::register_gauges(&registry, &node, config.quota());
         show_features(&config, node.metrics())?;
-        let server = Self { config, auth, node, registry, clients, peers, metrics, advertised };
+        let server = Self { config, auth, node, registry, clients, http_clients, peers, metrics, advertised };
         server.log_start();
         Ok(server)
     }
@@ -106,19 +101,28 @@ impl Server {
     /// # Errors
     /// The cause, when the member cannot go on: its disk failed, or what it holds contradicts the cluster.
     pub async fn run(self, shutdown: Shutdown) -> anyhow::Result<()> {
-        let Self { config, auth, node, registry, clients, peers, metrics, advertised } = self;
+        let Self { config, auth, node, registry, clients, http_clients, peers, metrics, advertised } = self;
         let stop = shutdown.child_token();
         let extensive = config.upkeep.metrics == "extensive";
         let slow = config.upkeep.warning_unary_request_duration;
         let calls = rpc::Calls::register(&registry, node.metrics().clone(), extensive, slow);
         let web = http::router(node.clone(), registry);
-        let services = rpc::router(&node, &config, auth, calls).merge(web.clone());
+        let services = rpc::router(&node, &config, auth, calls, &stop)?;
+        let over_http = over_http(&web, &services, &node, &config)?;
+        // As in etcd, a port of its own for HTTP leaves gRPC alone on the other.
+        let services = if http_clients.is_empty() { services.merge(over_http.clone()) } else { services };
+        let services = services.fallback(http::not_found);
         let peer_routes = node.peer_router().merge(web.clone());
-        let serving = [(clients, services, DRAIN), (peers, peer_routes, PEER_DRAIN), (metrics, web, DRAIN)];
-        let serving = serving.into_iter().flat_map(|(listening, routes, drain)| listening.serve(routes, &stop, drain));
+        let (kept, between_peers) = (kept(&config), serve::Connections { max_streams: u32::MAX, ..Default::default() });
+        let serving = [
+            clients.serve(services, &stop, DRAIN, kept),
+            http_clients.serve(over_http, &stop, DRAIN, kept),
+            peers.serve(peer_routes, &stop, PEER_DRAIN, between_peers),
+            metrics.serve(web, &stop, DRAIN, kept),
+        ];
+        let serving = serving.into_iter().flatten();
         let serving: Vec<_> = serving.collect();
         let mut background = rpc::background(&node, &config, advertised, &stop);
-        tracing::info!("ready to serve client requests");
         let ended = tokio::select! {
             () = shutdown.cancelled() => Ok(()),
             () = node.removed() => {
@@ -147,6 +151,7 @@ impl Server {
             cluster = format!("{:x}", self.node.identity().cluster_id),
             data_dir = %self.config.data_dir().display(),
             listen_client_urls = join(self.client_urls()),
+            listen_client_http_urls = join(self.http_clients.urls()),
             listen_peer_urls = join(self.peer_urls()),
             listen_metrics_urls = join(self.metrics_urls()),
             "started member"
@@ -154,34 +159,14 @@ impl Server {
     }
 }
 
-impl Listening {
-    async fn open(urls: &[Url], tls: Option<ServerTls>) -> anyhow::Result<Self> {
-        let tls = match tls {
-            Some(files) if urls.iter().any(|url| url.tls) => Some(files.load()?),
-            _ => None,
-        };
-        let mut sockets = Vec::new();
-        for url in urls {
-            let socket = TcpListener::bind((url.host.as_str(), url.port)).await;
-            let socket = socket.with_context(|| format!("listen on {url}"))?;
-            let port = socket.local_addr().with_context(|| format!("listen on {url}"))?.port();
-            sockets.push((socket, url.with_port(port)));
-        }
-        Ok(Self { sockets, tls })
-    }
-
-    fn urls(&self) -> Vec<Url> {
-        self.sockets.iter().map(|(_, url)| url.clone()).collect()
-    }
-
-    fn serve(self, routes: axum::Router, stop: &Shutdown, drain: Duration) -> Vec<tokio::task::JoinHandle<()>> {
-        let Self { sockets, tls } = self;
-        let serve = |(socket, url): (TcpListener, Url)| {
-            let tls = tls.clone().filter(|_| url.tls);
-            tokio::spawn(serve::serve_streams(socket, tls, routes.clone(), stop.clone(), drain, u32::MAX))
-        };
-        sockets.into_iter().map(serve).collect()
-    }
+/// What clients reach over HTTP.
+fn over_http(web: &axum::Router, services: &axum::Router, node: &RaftNode, config: &Config) -> anyhow::Result<axum::Router> {
+    let access = Access { hosts: config.host_whitelist.clone(), origins: config.cors.clone() };
+    let routes = match config.enable_grpc_gateway {
+        true => web.clone().merge(rpc::json(services.clone(), node, config)?),
+        false => web.clone(),
+    };
+    Ok(routes.layer(axum::middleware::from_fn_with_state(Arc::new(access), http_access::check)))
 }
 
 /// What to tell others: what was configured, with ports the system chose filled in; else the listening addresses.
@@ -192,20 +177,6 @@ fn advertised(configured: &[Url], listening: &Listening) -> Vec<Url> {
     }
     let chosen = urls.first().map_or(0, |url| url.port);
     configured.iter().map(|url| if url.port == 0 { url.with_port(chosen) } else { url.clone() }).collect()
-}
-
-fn client_tls(config: &Config) -> Option<ServerTls> {
-    server_tls(&config.cert_file, &config.key_file, &config.trusted_ca_file)
-}
-
-fn peer_tls(config: &Config) -> Option<ServerTls> {
-    server_tls(&config.peer_cert_file, &config.peer_key_file, &config.peer_trusted_ca_file)
-}
-
-/// As in etcd, a trusted CA alone asks for client certificates.
-fn server_tls(cert: &Option<PathBuf>, key: &Option<PathBuf>, ca: &Option<PathBuf>) -> Option<ServerTls> {
-    let client_auth = if ca.is_some() { ClientAuth::Required } else { ClientAuth::None };
-    Some(ServerTls { cert_file: cert.clone()?, key_file: key.clone()?, client_ca_file: ca.clone(), client_auth })
 }
 
 fn registry() -> (Arc<Registry>, Metrics) {
@@ -238,35 +209,50 @@ fn show_features(config: &Config, metrics: &Metrics) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn to_peers(config: &Config) -> PeerTls {
-    PeerTls {
-        cert_file: config.peer_cert_file.clone(),
-        key_file: config.peer_key_file.clone(),
-        ca_file: config.peer_trusted_ca_file.clone(),
-    }
-}
-
 fn member_directory(config: &Config) -> PathBuf {
     config.data_dir().join("member")
 }
 
+/// Where the log lies.
+fn log_directory(config: &Config) -> PathBuf {
+    config.wal_dir.clone().unwrap_or_else(|| member_directory(config).join("raft"))
+}
+
 /// There is a member in the data directory already.
 fn formed(config: &Config) -> bool {
-    member_directory(config).join("raft").join("CURRENT").exists()
+    log_directory(config).join("CURRENT").exists()
+}
+
+fn kept(config: &Config) -> serve::Connections {
+    let Connections { max_streams, ask_every, answer_within, .. } = config.connections;
+    serve::Connections { max_streams, ask_every, answer_within }
+}
+
+/// Rewrites the database if that gives back enough; etcd does so before it serves, too.
+async fn shrink(node: &RaftNode, megabytes: u64) -> anyhow::Result<()> {
+    let database = node.state().database();
+    let threshold = megabytes.saturating_mul(1024 * 1024);
+    let unused = database.size()?.saturating_sub(database.size_in_use()?);
+    if threshold == 0 || unused < threshold {
+        return Ok(());
+    }
+    tracing::info!(unused, threshold, "rewriting the database before serving");
+    database.offload().run(move || database.rewrite()).await.context("rewrite the database")??;
+    Ok(())
 }
 
 /// Refuses a member that lost its data directory. Comes before anything is made or listened on, so that members which
 /// start at the same time find each other closed, and need not wait.
-async fn check_newcomer(config: &Config) -> anyhow::Result<()> {
+async fn check_newcomer(config: &Config, to_peers: &PeerTls) -> anyhow::Result<()> {
     let forms = !formed(config) && config.initial_cluster_state == "new";
     let Some(text) = config.initial_cluster.as_ref().filter(|_| forms) else { return Ok(()) };
     let cluster = membership::parse_initial_cluster(text)?;
     let Some(listed) = cluster.get(&config.name) else { return Ok(()) };
     let (identity, members) = membership::initial(&cluster, &config.name, listed, &config.initial_cluster_token)?;
-    Ok(newcomer::check(&identity, &members, to_peers(config)).await?)
+    Ok(newcomer::check(&identity, &members, to_peers.clone()).await?)
 }
 
-async fn options(config: &Config, peers: &Listening, metrics: Metrics) -> anyhow::Result<Options> {
+async fn options(config: &Config, peers: &Listening, to_peers: PeerTls, metrics: Metrics) -> anyhow::Result<Options> {
     let advertised = advertised(&config.initial_advertise_peer_urls, peers);
     let cluster = match &config.initial_cluster {
         Some(text) => membership::parse_initial_cluster(text)?,
@@ -274,8 +260,8 @@ async fn options(config: &Config, peers: &Listening, metrics: Metrics) -> anyhow
     };
     let (identity, members) = match config.initial_cluster_state.as_str() {
         "existing" if !formed(config) => {
-            let (identity, members) = joining::join(&cluster, &config.name, &advertised, &to_peers(config)).await?;
-            newcomer::check(&identity, &members, to_peers(config)).await?;
+            let (identity, members) = joining::join(&cluster, &config.name, &advertised, &to_peers).await?;
+            newcomer::check(&identity, &members, to_peers.clone()).await?;
             (Ok(identity), BTreeMap::new())
         }
         _ => match membership::initial(&cluster, &config.name, &advertised, &config.initial_cluster_token) {
@@ -289,12 +275,13 @@ async fn options(config: &Config, peers: &Listening, metrics: Metrics) -> anyhow
         directory: member_directory(config),
         identity,
         initial: members,
-        disks: Arc::new(disk::open),
-        dial: Arc::new(to_peers(config)),
+        disks: Arc::new(disk::open_in(log_directory(config))),
+        dial: Arc::new(to_peers),
         limits: Limits { strict: config.strict_reconfig_check, learners: config.max_learners },
         slow_apply: config.upkeep.warning_apply_duration,
         heartbeat: Duration::from_millis(config.heartbeat_interval),
         election_timeout: Duration::from_millis(config.election_timeout),
+        force_new_cluster: config.force_new_cluster,
         snapshot_count: config.snapshot_count,
         first_proposal: rand::random(),
         clock: Arc::new(move || start.elapsed()),

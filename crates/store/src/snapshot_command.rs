@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::{
     backup::{
@@ -26,9 +26,20 @@ const BAD_ARGUMENTS: u8 = 128;
 /// A restored member grows here before it gets its name: a half one must not look like a whole one.
 const UNFINISHED: &str = "member.restoring";
 
+/// The word that asks for it.
+pub const NAME: &str = "snapshot";
+
+/// The program, when it does not serve.
+#[derive(Debug, Parser)]
+#[command(name = "store", about = "An etcd-compatible store")]
+struct CommandLine {
+    #[command(subcommand)]
+    tool: Tool,
+}
+
 /// What the program does besides serving.
 #[derive(Clone, Debug, Subcommand)]
-pub enum Tool {
+enum Tool {
     /// Manages snapshot files
     #[command(subcommand)]
     Snapshot(SnapshotCommand),
@@ -36,7 +47,7 @@ pub enum Tool {
 
 /// What to do with a snapshot file.
 #[derive(Clone, Debug, Subcommand)]
-pub enum SnapshotCommand {
+enum SnapshotCommand {
     /// Restores a snapshot, of this store or of etcd, to a data directory
     Restore(RestoreArgs),
     /// Tells what is in a snapshot file
@@ -45,7 +56,7 @@ pub enum SnapshotCommand {
 
 /// How to restore.
 #[derive(Clone, Debug, Args)]
-pub struct RestoreArgs {
+struct RestoreArgs {
     /// The snapshot
     file: PathBuf,
     /// Human-readable name for this member
@@ -76,7 +87,7 @@ pub struct RestoreArgs {
 
 /// How to tell.
 #[derive(Clone, Debug, Args)]
-pub struct StatusArgs {
+struct StatusArgs {
     /// The snapshot
     file: PathBuf,
     /// Output format
@@ -93,9 +104,13 @@ enum Format {
     Table,
 }
 
+/// Does what the process's command line says, to its end.
+pub fn run() -> ExitCode {
+    CommandLine::parse().tool.run()
+}
+
 impl Tool {
-    /// Runs it to its end.
-    pub fn run(self) -> ExitCode {
+    fn run(self) -> ExitCode {
         let Tool::Snapshot(command) = self;
         let result = match command {
             SnapshotCommand::Restore(args) if args.mark_compacted != (args.bump_revision > 0) => {

@@ -10,16 +10,13 @@ use jsonwebtoken::Algorithm;
 use std::{collections::BTreeMap, io, time::Duration};
 
 /// etcd's flags about users; names and defaults are its.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug)]
 pub struct Flags {
     /// How users prove who they are: `simple`, or `jwt,pub-key=FILE,priv-key=FILE,sign-method=RS256,ttl=10m`
-    #[arg(long, env = "ETCD_AUTH_TOKEN", default_value = "simple")]
     pub auth_token: String,
     /// Time in seconds for which a simple token that nobody uses is good
-    #[arg(long, env = "ETCD_AUTH_TOKEN_TTL", default_value_t = DEFAULT_TTL.as_secs() as u32)]
     pub auth_token_ttl: u32,
     /// Cost of hashing a password, from 4 to 31: two to the power of it
-    #[arg(long, env = "ETCD_BCRYPT_COST", default_value_t = DEFAULT_COST)]
     pub bcrypt_cost: u32,
 }
 
@@ -133,16 +130,10 @@ fn signed(options: &BTreeMap<&str, &str>) -> Result<Jwt, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        flags: Flags,
-    }
+    use crate::config::Config;
 
     fn flags(args: &[&str]) -> Flags {
-        Line::parse_from([&["store"], args].concat()).flags
+        Config::from_flags(args).unwrap().auth
     }
 
     #[test]

@@ -16,7 +16,10 @@ pub use offload::Offload;
 pub use rocksdb::{Rocks, Shared};
 
 use bytes::Bytes;
-use std::{path::Path, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 /// A disk that failed. The member must stop: what is on disk is no longer known.
 #[derive(Debug, thiserror::Error)]
@@ -103,10 +106,19 @@ pub struct Disks {
 /// Opens the databases of a member in its directory, or makes them.
 pub type Open = Arc<dyn Fn(&Path) -> Result<Disks> + Send + Sync>;
 
-/// On RocksDB.
+/// On RocksDB, in one directory.
 pub fn open(directory: &Path) -> Result<Disks> {
-    let shared = Arc::new(Shared::default());
-    let log = Arc::new(Rocks::open_raft(&directory.join("raft"), &shared)?);
-    let home = Arc::new(RocksHome::open(directory.to_owned(), shared)?);
-    Ok(Disks { log, home })
+    open_in(directory.join("raft"))(directory)
+}
+
+/// On RocksDB, with the log in a directory of its own.
+pub fn open_in(log: PathBuf) -> impl Fn(&Path) -> Result<Disks> {
+    move |directory| {
+        let shared = Arc::new(Shared::default());
+        let failed = |source: std::io::Error| Error::Io { operation: "create directory of the log", source: source.into() };
+        std::fs::create_dir_all(&log).map_err(failed)?;
+        let log = Arc::new(Rocks::open_raft(&log, &shared)?);
+        let home = Arc::new(RocksHome::open(directory.to_owned(), shared)?);
+        Ok(Disks { log, home })
+    }
 }

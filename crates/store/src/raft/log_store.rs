@@ -136,12 +136,12 @@ pub(crate) fn io_error(error: disk::Error) -> io::Error {
     io::Error::other(text)
 }
 
-fn read<T: Message + Default>(database: &dyn Database, name: &'static [u8]) -> io::Result<Option<T>> {
+pub(super) fn read<T: Message + Default>(database: &dyn Database, name: &'static [u8]) -> io::Result<Option<T>> {
     let bytes = database.get(Column::RaftMeta, name).map_err(io_error)?;
     Ok(bytes.map(|bytes| wire::decode("a record of the raft log", bytes)).transpose()?)
 }
 
-fn entry(bytes: &[u8]) -> io::Result<Entry> {
+pub(super) fn entry(bytes: &[u8]) -> io::Result<Entry> {
     let entry: pb::Entry = wire::decode("a log entry", bytes::Bytes::copy_from_slice(bytes))?;
     Ok(wire::entry(entry)?)
 }
@@ -161,7 +161,7 @@ fn next(id: Option<LogId>) -> u64 {
 }
 
 /// The last entry at or after `first`. The log has no gaps, so its end is found by doubling and halving.
-fn last_entry(database: &dyn Database, first: u64) -> io::Result<Option<LogId>> {
+pub(super) fn last_entry(database: &dyn Database, first: u64) -> io::Result<Option<LogId>> {
     let get = |index: u64| database.get(Column::RaftLog, &index.to_be_bytes()).map_err(io_error);
     if get(first)?.is_none() {
         return Ok(None);

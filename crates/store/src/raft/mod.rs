@@ -4,6 +4,7 @@
 //! logs ([`log_store`]) make it durable; [`state_machine`] applies it on each member once it is on that member's own
 //! disk, and tells whoever waits under its ID ([`proposals`]). A linearizable read passes the [`barrier`].
 
+mod alone;
 #[cfg(test)]
 mod any_bytes;
 mod barrier;

@@ -3,17 +3,18 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
-    path::PathBuf,
     sync::Arc,
     time::Duration,
 };
 
+use component::tls;
+use http::Uri;
 use parking_lot::Mutex;
 use tonic::{
     body::Body,
     metadata::{Ascii, MetadataValue},
     service::{Interceptor, interceptor::InterceptedService},
-    transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity as KeyPair},
+    transport::{Channel, Endpoint},
 };
 use tower::{BoxError, ServiceExt as _, util::BoxCloneService};
 
@@ -57,8 +58,8 @@ pub(crate) enum Error {
     NoUrl(u64),
     #[error("peer URL {0} is none")]
     Url(String, #[source] tonic::transport::Error),
-    #[error("read {0}")]
-    TlsFile(PathBuf, #[source] std::io::Error),
+    #[error("TLS towards peers")]
+    Tls(#[from] component::tls::Error),
     #[error("connect to {0}")]
     Connect(String, #[source] BoxError),
 }
@@ -71,13 +72,8 @@ impl Error {
     }
 }
 
-/// Files a member proves itself to its peers with, and checks them by. Read at each connect, so renewed ones are taken up.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct PeerTls {
-    pub(crate) cert_file: Option<PathBuf>,
-    pub(crate) key_file: Option<PathBuf>,
-    pub(crate) ca_file: Option<PathBuf>,
-}
+/// How a member proves itself to its peers, and checks them.
+pub(crate) use component::tls::ClientTls as PeerTls;
 
 /// A connection to a peer: requests in, responses out.
 pub(crate) type Wire = BoxCloneService<http::Request<Body>, http::Response<Body>, WireError>;
@@ -207,32 +203,32 @@ pub(crate) async fn directory(url: &str, tls: &PeerTls) -> Result<DirectoryClien
 }
 
 async fn channel(url: &str, tls: &PeerTls) -> Result<Channel, Error> {
-    endpoint(url, tls)?.connect().await.map_err(|source| Error::Connect(url.to_owned(), source.into()))
+    let connected = match url.strip_prefix("https://") {
+        None => endpoint(url, url)?.connect().await,
+        // With a connector of its own, the library below leaves TLS to it.
+        Some(rest) => {
+            let config = tls.config()?;
+            let secure = move |uri: Uri| {
+                let config = config.clone();
+                async move {
+                    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+                    tls::client::connect(host, uri.port_u16().unwrap_or(443), config, CONNECT_TIMEOUT).await
+                }
+            };
+            endpoint(url, &format!("http://{rest}"))?.connect_with_connector(tower::service_fn(secure)).await
+        }
+    };
+    connected.map_err(|source| Error::Connect(url.to_owned(), source.into()))
 }
 
-fn endpoint(url: &str, tls: &PeerTls) -> Result<Endpoint, Error> {
-    let bad = |source| Error::Url(url.to_owned(), source);
-    let endpoint = Endpoint::from_shared(url.to_owned()).map_err(bad)?;
-    let endpoint = endpoint
+fn endpoint(url: &str, plain: &str) -> Result<Endpoint, Error> {
+    let endpoint = Endpoint::from_shared(plain.to_owned()).map_err(|source| Error::Url(url.to_owned(), source))?;
+    Ok(endpoint
         .connect_timeout(CONNECT_TIMEOUT)
         .tcp_nodelay(true)
         .http2_keep_alive_interval(KEEP_ALIVE)
         .keep_alive_timeout(KEEP_ALIVE)
-        .keep_alive_while_idle(true);
-    if url.starts_with("https:") { endpoint.tls_config(client_tls(tls)?).map_err(bad) } else { Ok(endpoint) }
-}
-
-fn client_tls(files: &PeerTls) -> Result<ClientTlsConfig, Error> {
-    let read = |path: &PathBuf| std::fs::read(path).map_err(|e| Error::TlsFile(path.clone(), e));
-    // The endpoint's own limit ends when the connection stands.
-    let mut config = ClientTlsConfig::new().timeout(CONNECT_TIMEOUT);
-    if let Some(ca) = &files.ca_file {
-        config = config.ca_certificate(Certificate::from_pem(read(ca)?));
-    }
-    if let (Some(cert), Some(key)) = (&files.cert_file, &files.key_file) {
-        config = config.identity(KeyPair::from_pem(read(cert)?, read(key)?));
-    }
-    Ok(config)
+        .keep_alive_while_idle(true))
 }
 
 /// Writes on each call which cluster and member it comes from and which member it means.

@@ -11,6 +11,7 @@ use std::{
 use openraft::async_runtime::watch::WatchReceiver as _;
 
 use super::{
+    alone,
     barrier::{Barrier, Rounds},
     contact::Contact,
     housekeeping,
@@ -51,6 +52,8 @@ pub(crate) struct Options {
     pub(crate) limits: Limits,
     pub(crate) heartbeat: Duration,
     pub(crate) election_timeout: Duration,
+    /// Whoever else was a member is none any more.
+    pub(crate) force_new_cluster: bool,
     /// Entries after which a snapshot is taken.
     pub(crate) snapshot_count: u64,
     /// The first proposal's ID; random, so that IDs of an earlier run do not come again.
@@ -85,6 +88,9 @@ impl RaftNode {
     pub(crate) async fn start(options: Options) -> Result<Self, Error> {
         let directory = options.directory.clone();
         let Disks { log: database, home } = open(&options)?;
+        if options.force_new_cluster {
+            alone::stay_alone(&*database, &*home.current()).map_err(|e| Error::Log(directory.clone(), e))?;
+        }
         let metrics = options.metrics.clone();
         let log = LogStore::open(database, move |took| metrics.wal_synced(took));
         let log = log.map_err(|e| Error::Log(directory.clone(), e))?;
@@ -188,8 +194,7 @@ struct Wired {
 }
 
 fn open(options: &Options) -> Result<Disks, Error> {
-    let path = options.directory.join("raft");
-    std::fs::create_dir_all(&path).map_err(|e| Error::Create(path, e))?;
+    std::fs::create_dir_all(&options.directory).map_err(|e| Error::Create(options.directory.clone(), e))?;
     (options.disks)(&options.directory).map_err(|e| Error::Open(options.directory.clone(), e))
 }
 

@@ -180,6 +180,7 @@ async fn a_directory_of_nobody_is_claimed_only_by_a_listed_member() {
         identity: Err(membership::Error::NotListed("x".into())),
         initial: Default::default(),
         disks: Arc::new(disk::open),
+        force_new_cluster: false,
         dial: Arc::new(PeerTls::default()),
         limits: Limits { strict: true, learners: 1 },
         heartbeat: Duration::from_millis(100),

@@ -24,7 +24,7 @@ use bytes::Bytes;
 const TOKEN: [&str; 2] = ["token", "authorization"];
 
 /// A header of requests that came as HTTP: their certificate, if any, is the gateway's.
-const GATEWAY: &str = "grpcgateway-accept";
+pub(super) const GATEWAY: &str = "grpcgateway-accept";
 
 /// What a request says of whoever sent it; proved anew each time it counts, as a token may have ended meanwhile.
 #[derive(Clone, Default)]
@@ -47,12 +47,16 @@ impl Credentials {
         Credentials { peer: peer.cloned(), token }
     }
 
-    /// The name in the certificate: the last, where there are several, as in Go.
     fn certified(&self) -> Option<String> {
-        let leaf = self.peer.as_ref()?.certs.first()?;
-        let (_, certificate) = X509Certificate::from_der(leaf).ok()?;
-        Some(certificate.subject().iter_common_name().last()?.as_str().ok()?.to_owned())
+        common_name(self.peer.as_ref()?)
     }
+}
+
+/// The name in a certificate: the last, where there are several, as in Go.
+pub(super) fn common_name(peer: &Peer) -> Option<String> {
+    let leaf = peer.certs.first()?;
+    let (_, certificate) = X509Certificate::from_der(leaf).ok()?;
+    Some(certificate.subject().iter_common_name().last()?.as_str().ok()?.to_owned())
 }
 
 /// Who asks, and what they may do, as of the moment that was looked at.

@@ -6,7 +6,9 @@ mod cluster;
 mod convert;
 mod count;
 mod election;
+mod gateway;
 mod guard;
+mod health;
 mod identity;
 pub mod kv;
 pub mod layers;
@@ -18,6 +20,7 @@ mod methods;
 mod passwords;
 mod queue;
 mod range_stream;
+mod reflection;
 mod rephrase;
 mod router;
 mod slow;
@@ -28,7 +31,7 @@ pub mod watch;
 mod tests;
 
 pub(crate) use count::Calls;
-pub(crate) use router::{background, router};
+pub(crate) use router::{background, json, router};
 
 use crate::{
     auth::Authenticator,

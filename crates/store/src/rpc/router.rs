@@ -12,7 +12,17 @@ use etcd::{v3electionpb::election_server::ElectionServer, v3lockpb::lock_server:
 use tokio::{task::JoinSet, time::sleep};
 use tonic::service::{Routes, interceptor::InterceptedService};
 
-use super::{Calls, Context, Limits, cluster::Cluster, count, guard, layers, learner, lease::min_ttl, maintenance::Maintenance, rephrase};
+use super::{
+    Calls, Context, Limits,
+    cluster::Cluster,
+    count, gateway, guard,
+    health::{Health, HealthServer},
+    layers, learner,
+    lease::min_ttl,
+    maintenance::Maintenance,
+    reflection::{Reflection, ServerReflectionServer},
+    rephrase,
+};
 use crate::{
     auth::Authenticator,
     command::{Command, MemberAttributes},
@@ -32,7 +42,13 @@ const LOOK: Duration = Duration::from_millis(100);
 const PUBLISH_AGAIN: Duration = Duration::from_secs(1);
 
 /// The services, on one router.
-pub(crate) fn router(raft: &RaftNode, config: &Config, auth: Authenticator, calls: Arc<Calls>) -> axum::Router {
+pub(crate) fn router(
+    raft: &RaftNode,
+    config: &Config,
+    auth: Authenticator,
+    calls: Arc<Calls>,
+    stop: &Shutdown,
+) -> anyhow::Result<axum::Router> {
     let node: Arc<dyn Node> = Arc::new(raft.clone());
     let limits = Limits {
         txn_ops: config.max_txn_ops,
@@ -63,12 +79,20 @@ pub(crate) fn router(raft: &RaftNode, config: &Config, auth: Authenticator, call
         .add_service(guarded!(ElectionServer::new(context.clone())))
         .add_service(guarded!(AuthServer::new(context.clone())))
         .add_service(guarded!(ClusterServer::new(cluster)))
-        .add_service(guarded!(MaintenanceServer::new(maintenance)));
+        .add_service(guarded!(MaintenanceServer::new(maintenance)))
+        .add_service(HealthServer::new(Health { stop: stop.clone() }))
+        .add_service(ServerReflectionServer::new(Reflection::new()?));
     let counted = axum::middleware::from_fn_with_state(calls, count::count);
     let guarded = axum::middleware::from_fn_with_state(context, guard::guard);
     let learning = axum::middleware::from_fn_with_state(raft.clone(), learner::refuse);
     let rephrased = axum::middleware::from_fn(rephrase::rephrase);
-    routes.routes().prepare().into_axum_router().layer(guarded).layer(rephrased).layer(learning).layer(counted)
+    Ok(routes.routes().prepare().into_axum_router().layer(guarded).layer(rephrased).layer(learning).layer(counted))
+}
+
+/// The same services as JSON over HTTP.
+pub(crate) fn json(services: axum::Router, raft: &RaftNode, config: &Config) -> anyhow::Result<axum::Router> {
+    let (raft, certificates) = (raft.clone(), config.tls.clients.cert_auth);
+    gateway::router(services, config.max_request_bytes + OVERHEAD, move || certificates && raft.state().policy().enabled())
 }
 
 /// Starts what goes on beside requests: leases that end, removal of what compaction gave up, telling the others
@@ -108,12 +132,14 @@ async fn compact(raft: RaftNode, pace: compactor::Pace, stop: Shutdown) {
 /// Publishes, until it worked, unless the cluster knows already. A member with a name counts: one that was added waits
 /// for its vote first.
 async fn publish(raft: RaftNode, attributes: MemberAttributes) {
-    while raft.awaits_vote() {
+    while raft.awaits_vote() || raft.leader().is_none() {
         sleep(LOOK).await;
     }
     loop {
         let known = raft.state().read(|read, _| crate::apply::member::list(read)).and_then(|list| list);
         if known.is_ok_and(|members| members.contains(&attributes)) {
+            // Only now, as in etcd: scripts wait for these words, and then use the cluster.
+            tracing::info!("ready to serve client requests");
             return;
         }
         match raft.propose(Command::MemberAttributes(attributes.clone())).await {

@@ -10,7 +10,6 @@ use std::{
     time::Duration,
 };
 
-use clap::Parser as _;
 use component::{Shutdown, metrics::Registry};
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 use tokio::{task::JoinSet, time::Instant};
@@ -133,7 +132,8 @@ impl Member {
         let calls = rpc::Calls::register(&registry, node.metrics().clone(), false, Duration::MAX);
         let auth = config.auth.authenticator(false).unwrap();
         let stop = Shutdown::new();
-        let listener = Listener { life: life.clone(), peers: node.peer_router(), clients: rpc::router(&node, &config, auth, calls) };
+        let listener =
+            Listener { life: life.clone(), peers: node.peer_router(), clients: rpc::router(&node, &config, auth, calls, &stop).unwrap() };
         let background = rpc::background(&node, &config, vec![format!("http://m{}:2379", self.place).parse().unwrap()], &stop);
         self.network.listen(listener);
         self.watch_over(&node, &stop);
@@ -155,6 +155,7 @@ impl Member {
             limits: Limits { strict: true, learners: 1 },
             heartbeat: Duration::from_millis(100),
             election_timeout: Duration::from_secs(1),
+            force_new_cluster: false,
             snapshot_count: SNAPSHOT_COUNT,
             first_proposal: self.dice.random(),
             clock: Arc::new(move || began.elapsed() + Duration::from_millis(jumped.load(Relaxed))),
@@ -215,7 +216,7 @@ impl Member {
 
 /// Flags as they are by default.
 fn config(place: Place) -> Config {
-    Config::parse_from(["store", "--name", &name(place), "--quota-backend-bytes=-1", "--watch-progress-notify-interval=1s"])
+    Config::from_flags(&["--name", &name(place), "--quota-backend-bytes=-1", "--watch-progress-notify-interval=1s"]).unwrap()
 }
 
 /// The way from one process to the other members.

@@ -73,6 +73,7 @@ impl Stream {
         let mut progress = tokio::time::interval(self.context.limits.progress_interval);
         progress.set_missed_tick_behavior(MissedTickBehavior::Delay);
         progress.reset();
+        let mut asks = true;
         loop {
             // What is rare comes first. A client that floods its stream with requests delays its own events only.
             let sent = tokio::select! {
@@ -80,9 +81,13 @@ impl Stream {
                 () = self.sender.closed() => Err(Closed),
                 () = &mut leader_lost => self.end(Refusal::NoLeader).await,
                 _ = progress.tick() => self.notify_progress().await,
-                request = requests.message() => match request {
+                request = requests.message(), if asks => match request {
                     Ok(Some(request)) => self.request(request).await,
-                    Ok(None) => Err(Closed),
+                    // As in etcd, one that has asked for all it wants goes on listening.
+                    Ok(None) => {
+                        asks = false;
+                        Ok(())
+                    }
                     Err(_) => {
                         let labels = vec![("API", "watch".to_owned()), ("Type", "receive".to_owned())];
                         self.context.metrics.stream_failures.get_or_create(&labels).inc();

@@ -6,10 +6,20 @@ use std::time::{Duration, Instant, SystemTime};
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
+use rustls::crypto::CryptoProvider;
 use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+
+pub mod client;
+pub mod policy;
+pub mod screen;
+
+pub use client::ClientTls;
+pub use policy::Policy;
+pub use screen::Screen;
 
 /// How often changed files are looked for, at most.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(10);
@@ -72,9 +82,29 @@ pub enum Error {
         /// What rustls said.
         message: String,
     },
+    /// A list of revoked certificates is none.
+    #[error("read revoked certificates from {path}: {message}")]
+    Revocations {
+        /// The file.
+        path: PathBuf,
+        /// What was wrong with it.
+        message: String,
+    },
+    /// The versions and cipher suites chosen do not go together.
+    #[error("use the chosen versions and cipher suites")]
+    Policy(#[source] rustls::Error),
     /// Client certificates are to be checked, but no CA was named.
     #[error("client certificates are asked for, but no client CA file is given")]
     NoClientCa,
+}
+
+/// What a TLS server speaks, and whom it lets in besides.
+#[derive(Clone, Debug, Default)]
+pub struct Rules {
+    /// Versions and cipher suites.
+    pub policy: Policy,
+    /// Which of the verified clients.
+    pub screen: Screen,
 }
 
 impl ServerTls {
@@ -83,17 +113,28 @@ impl ServerTls {
     /// # Errors
     /// Names the file and what is wrong with it.
     pub fn load(self) -> Result<Arc<ReloadingServerConfig>, Error> {
-        let config = ArcSwap::from(self.read()?);
-        let state = Mutex::new((Instant::now(), self.modified()));
-        Ok(Arc::new(ReloadingServerConfig { files: self, config, state }))
+        self.load_with(Rules::default())
     }
 
-    fn read(&self) -> Result<Arc<ServerConfig>, Error> {
+    /// Reads the files, for a server with rules of its own.
+    ///
+    /// # Errors
+    /// Names the file and what is wrong with it.
+    pub fn load_with(self, rules: Rules) -> Result<Arc<ReloadingServerConfig>, Error> {
+        let config = ArcSwap::from(self.read(&rules)?);
+        let state = Mutex::new((Instant::now(), self.modified(&rules)));
+        Ok(Arc::new(ReloadingServerConfig { files: self, rules, config, state }))
+    }
+
+    fn read(&self, rules: &Rules) -> Result<Arc<ServerConfig>, Error> {
         let chain = certificates(&self.cert_file)?;
         let key = private_key(&self.key_file)?;
-        let builder = match self.verifier()? {
-            Some(verifier) => ServerConfig::builder().with_client_cert_verifier(verifier),
-            None => ServerConfig::builder().with_no_client_auth(),
+        let provider = rules.policy.provider();
+        let builder = ServerConfig::builder_with_provider(provider.clone()).with_protocol_versions(&rules.policy.versions());
+        let builder = builder.map_err(Error::Policy)?;
+        let builder = match self.verifier(provider)? {
+            Some(verifier) => builder.with_client_cert_verifier(rules.screen.behind(verifier)?),
+            None => builder.with_no_client_auth(),
         };
         let used = builder.with_single_cert(chain, key);
         let mut config = used.map_err(|source| Error::Use { path: self.cert_file.clone(), source })?;
@@ -101,19 +142,20 @@ impl ServerTls {
         Ok(Arc::new(config))
     }
 
-    fn verifier(&self) -> Result<Option<Arc<dyn rustls::server::danger::ClientCertVerifier>>, Error> {
+    fn verifier(&self, provider: Arc<CryptoProvider>) -> Result<Option<Arc<dyn ClientCertVerifier>>, Error> {
         if self.client_auth == ClientAuth::None {
             return Ok(None);
         }
         let path = self.client_ca_file.as_deref().ok_or(Error::NoClientCa)?;
-        let builder = WebPkiClientVerifier::builder(Arc::new(roots(path)?));
+        let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots(path)?), provider);
         let builder = if self.client_auth == ClientAuth::Optional { builder.allow_unauthenticated() } else { builder };
         let built = builder.build();
         built.map(Some).map_err(|error| Error::Verifier { path: path.to_owned(), message: error.to_string() })
     }
 
-    fn modified(&self) -> Vec<Option<SystemTime>> {
-        let files = [Some(&self.cert_file), Some(&self.key_file), self.client_ca_file.as_ref()];
+    fn modified(&self, rules: &Rules) -> Vec<Option<SystemTime>> {
+        let revocations = rules.screen.revocation_file.as_ref();
+        let files = [Some(&self.cert_file), Some(&self.key_file), self.client_ca_file.as_ref(), revocations];
         files.into_iter().flatten().map(|file| std::fs::metadata(file).and_then(|data| data.modified()).ok()).collect()
     }
 }
@@ -151,6 +193,7 @@ pub fn roots(path: &Path) -> Result<RootCertStore, Error> {
 /// A server configuration that follows its files.
 pub struct ReloadingServerConfig {
     files: ServerTls,
+    rules: Rules,
     config: ArcSwap<ServerConfig>,
     state: Mutex<(Instant, Vec<Option<SystemTime>>)>,
 }
@@ -161,9 +204,9 @@ impl ReloadingServerConfig {
         let mut state = self.state.lock();
         if state.0.elapsed() >= RELOAD_INTERVAL {
             state.0 = Instant::now();
-            let modified = self.files.modified();
+            let modified = self.files.modified(&self.rules);
             if modified != state.1 {
-                match self.files.read() {
+                match self.files.read(&self.rules) {
                     Ok(fresh) => {
                         tracing::info!(file = %self.files.cert_file.display(), "reloaded TLS certificate");
                         self.config.store(fresh);
