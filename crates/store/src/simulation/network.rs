@@ -226,7 +226,8 @@ impl Network {
                 Some(Host::Off) | None => return None,
             };
             self.pass(to, from.place).await?;
-            Some(found)
+            // A process that ended meanwhile did not answer, nor would it notice that this connection is to be broken.
+            found.as_ref().is_none_or(|listener| !listener.life.ended.is_cancelled()).then_some(found)
         };
         let unanswered = async { if let Some(found) = reach.await { found } else { std::future::pending().await } };
         let found = timeout(CONNECT, unanswered).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?;
