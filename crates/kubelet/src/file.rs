@@ -38,6 +38,8 @@ pub struct KubeletConfiguration {
     pub(crate) max_pods: Option<i64>,
     pub(crate) eviction_hard: Option<std::collections::BTreeMap<String, String>>,
     pub(crate) serialize_image_pulls: Option<bool>,
+    #[serde(rename = "singleProcessOOMKill")]
+    pub(crate) single_process_oom_kill: Option<bool>,
     pub(crate) max_parallel_image_pulls: Option<usize>,
     pub(crate) node_lease_duration_seconds: Option<i32>,
     #[serde(deserialize_with = "duration")]
@@ -153,6 +155,7 @@ nodeStatusReportFrequency: 0s
 nodeStatusUpdateFrequency: 10s
 streamingConnectionIdleTimeout: 1h
 containerLogMaxSize: 10Mi
+singleProcessOOMKill: true
 ";
         let file: KubeletConfiguration = serde_yaml_ng::from_str(text).unwrap();
         file.check().unwrap();
@@ -161,6 +164,7 @@ containerLogMaxSize: 10Mi
         assert_eq!(file.streaming_connection_idle_timeout, Some(Duration::from_secs(3600)));
         assert_eq!(file.node_status_update_frequency, Some(Duration::from_secs(10)));
         assert_eq!(file.authentication.x509.client_ca_file, Some("/etc/kubernetes/pki/ca.crt".into()));
+        assert_eq!(file.single_process_oom_kill, Some(true));
     }
 
     #[test]

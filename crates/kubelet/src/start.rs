@@ -1,6 +1,7 @@
 //! From configuration to running nodes.
 
 use std::{
+    collections::HashMap,
     net::{IpAddr, SocketAddr, UdpSocket},
     path::{Path, PathBuf},
     sync::Arc,
@@ -20,6 +21,7 @@ use crate::{
     node::{
         Node, Settings,
         capacity::Capacity,
+        cgroups::Cgroups,
         dns::{Dns, Resolver},
         events::Events,
         garbage, heartbeat, lease,
@@ -162,6 +164,7 @@ async fn node(config: &Config, settings: &Arc<Settings>, name: &str, index: u32,
         paths: Paths::new(&config.root_dir, &config.pod_logs_dir),
         host_ips: vec![node_ip(config)],
         capacity: if simulated { Capacity::hollow() } else { Capacity::of_machine(&config.root_dir) },
+        cgroup_files: cgroup_files(config)?,
         settings: settings.clone(),
         events: Events::new(recorder),
         objects: Objects::new(client.clone()),
@@ -176,6 +179,14 @@ async fn node(config: &Config, settings: &Arc<Settings>, name: &str, index: u32,
     });
     node.volumes.attach(&node);
     Ok(node)
+}
+
+/// The other runtimes have no cgroups.
+fn cgroup_files(config: &Config) -> anyhow::Result<HashMap<String, String>> {
+    match config.runtime {
+        Runtime::Socket(_) => Cgroups::of_machine().files(config.file.single_process_oom_kill),
+        Runtime::Hollow | Runtime::Process => Ok(HashMap::new()),
+    }
 }
 
 fn runtime(config: &Config, index: u32) -> anyhow::Result<Arc<dyn Cri>> {

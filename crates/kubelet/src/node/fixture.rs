@@ -76,6 +76,7 @@ pub(crate) fn node(name: &str, cri: Arc<dyn Cri>, paths: paths::Paths, client: &
         paths,
         host_ips: vec!["192.0.2.1".into()],
         capacity: capacity::Capacity::hollow(),
+        cgroup_files: std::collections::HashMap::new(),
         settings: Arc::new(settings()),
         events: events::Events::new(client::events::Recorder::fake().0),
         objects: Objects::new(client.clone()),

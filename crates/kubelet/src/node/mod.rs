@@ -1,6 +1,7 @@
 //! One node: what its pods' workers share, and the loops around it.
 
 pub(crate) mod capacity;
+pub(crate) mod cgroups;
 pub(crate) mod dns;
 pub(crate) mod events;
 pub(crate) mod eviction;
@@ -17,7 +18,10 @@ pub(crate) mod relist;
 pub(crate) mod services;
 pub(crate) mod statuses;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Pod, Taint};
@@ -65,6 +69,8 @@ pub(crate) struct Node {
     pub(crate) paths: paths::Paths,
     pub(crate) host_ips: Vec<String>,
     pub(crate) capacity: capacity::Capacity,
+    /// Files of cgroup v2 with what every container has in them.
+    pub(crate) cgroup_files: HashMap<String, String>,
     pub(crate) settings: Arc<Settings>,
     pub(crate) events: events::Events,
     pub(crate) objects: Objects,

@@ -126,7 +126,10 @@ fn container_config(
         stdin_once: container.stdin_once.unwrap_or(false),
         tty: container.tty.unwrap_or(false),
         linux: Some(v1::LinuxContainerConfig {
-            resources: Some(qos::linux_resources(&spec, container, node.capacity.memory)),
+            resources: Some(v1::LinuxContainerResources {
+                unified: node.cgroup_files.clone(),
+                ..qos::linux_resources(&spec, container, node.capacity.memory)
+            }),
             security_context: Some(security::container(pod, container)),
         }),
         image: Some(v1::ImageSpec { image: image.reference, user_specified_image: image.named, ..Default::default() }),
