@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, bail};
 use component::{Shutdown, metrics::Registry, serve};
+use futures::future::BoxFuture;
 
 use crate::{
     auth::Authenticator,
@@ -51,7 +52,12 @@ impl Server {
     ///
     /// # Errors
     /// As [`run`].
-    pub async fn start(config: Config) -> anyhow::Result<Self> {
+    // Boxed, here and below, so that a member is compiled once, into this crate, and not into each program and test that runs one.
+    pub fn start(config: Config) -> BoxFuture<'static, anyhow::Result<Self>> {
+        Box::pin(Self::open(config))
+    }
+
+    async fn open(config: Config) -> anyhow::Result<Self> {
         config.validate()?;
         let auth = config.auth.authenticator(config.tls.clients.cert_auth)?;
         let Security { clients: for_clients, peers: for_peers, to_peers } = Security::new(&config)?;
@@ -100,7 +106,11 @@ impl Server {
     ///
     /// # Errors
     /// The cause, when the member cannot go on: its disk failed, or what it holds contradicts the cluster.
-    pub async fn run(self, shutdown: Shutdown) -> anyhow::Result<()> {
+    pub fn run(self, shutdown: Shutdown) -> BoxFuture<'static, anyhow::Result<()>> {
+        Box::pin(self.serve(shutdown))
+    }
+
+    async fn serve(self, shutdown: Shutdown) -> anyhow::Result<()> {
         let Self { config, auth, node, registry, clients, http_clients, peers, metrics, advertised } = self;
         let stop = shutdown.child_token();
         let extensive = config.upkeep.metrics == "extensive";

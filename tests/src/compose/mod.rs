@@ -84,13 +84,13 @@ impl Compose {
         cluster
     }
 
-    /// Waits until both nodes are Ready.
+    /// Waits until both nodes are Ready and take pods: of the taint that a node starts with it is freed only after it is Ready.
     pub fn wait_for_nodes(&self) {
-        within(START, "both nodes are Ready", || {
+        within(START, "both nodes take pods", || {
             let nodes = self.list(&["nodes"])?;
-            let ready = |name: &&str| nodes.iter().any(|node| node["metadata"]["name"] == **name && is_ready(node));
+            let ready = |name: &&str| nodes.iter().any(|node| node["metadata"]["name"] == **name && takes_pods(node));
             let ready: Vec<_> = NODES.into_iter().filter(|name| ready(name)).collect();
-            if ready.len() == NODES.len() { Ok(()) } else { Err(format!("only {ready:?} are Ready")) }
+            if ready.len() == NODES.len() { Ok(()) } else { Err(format!("only {ready:?} take pods")) }
         });
     }
 
@@ -173,9 +173,10 @@ impl Compose {
 }
 
 /// Whether a Node says that it is Ready.
-fn is_ready(node: &serde_json::Value) -> bool {
+fn takes_pods(node: &serde_json::Value) -> bool {
     let conditions = node["status"]["conditions"].as_array();
-    conditions.is_some_and(|list| list.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True"))
+    let tainted = node["spec"]["taints"].as_array().is_some_and(|taints| !taints.is_empty());
+    !tainted && conditions.is_some_and(|list| list.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True"))
 }
 
 impl Drop for Compose {
