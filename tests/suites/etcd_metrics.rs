@@ -65,6 +65,8 @@ fn differences(ours: &BTreeMap<String, Family>, etcds: &BTreeMap<String, Family>
         match ours.get(name) {
             None => differences.push(format!("{name} is missing, a {}", wanted.kind)),
             Some(found) if found.kind != wanted.kind => differences.push(format!("{name} is a {}, not a {}", found.kind, wanted.kind)),
+            // Whether a peer was ever out of reach depends on who started first.
+            Some(found) if found.labels.is_empty() && (name.contains("failures") || name.contains("disconnected")) => {}
             Some(found) if found.labels != wanted.labels => {
                 differences.push(format!("{name} has the labels {:?}, not {:?}", found.labels, wanted.labels));
             }

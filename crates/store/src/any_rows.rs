@@ -191,15 +191,16 @@ fn look(read: &dyn Read, revisions: Revisions) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(12))]
+    #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn damaged_rows_of_each_column_are_read_without_a_panic(hits in prop::collection::vec((any::<Index>(), any::<bool>(), damage()), 1..3)) {
-        for column in Column::KV {
-            let disk = disk();
-            hits.iter().for_each(|one| hit(&disk, column, one));
-            read_all(&disk);
-        }
+    fn damaged_rows_of_any_column_are_read_without_a_panic(
+        column in prop::sample::select(&Column::KV),
+        hits in prop::collection::vec((any::<Index>(), any::<bool>(), damage()), 1..3),
+    ) {
+        let disk = disk();
+        hits.iter().for_each(|one| hit(&disk, column, one));
+        read_all(&disk);
     }
 }
 

@@ -134,13 +134,14 @@ impl Server {
         let serving: Vec<_> = serving.collect();
         let mut background = rpc::background(&node, &config, advertised, &stop);
         let ended = tokio::select! {
+            biased;
+            cause = node.failed() => Err(cause),
             () = shutdown.cancelled() => Ok(()),
             () = node.removed() => {
                 tracing::warn!("the member has been permanently removed from the cluster");
                 tracing::warn!("data-dir used by this member must be removed");
                 Ok(())
             }
-            cause = node.failed() => Err(cause),
         };
         stop.cancel();
         futures::future::join_all(serving).await;

@@ -10,7 +10,10 @@ use openraft::{
         watch::{self, SendError},
     },
 };
-use tokio::sync::{Notify, watch as tokio_watch};
+use tokio::{
+    sync::{Notify, watch as tokio_watch},
+    task::coop,
+};
 
 /// Makes watched values.
 #[derive(Debug)]
@@ -96,7 +99,8 @@ impl<T: OptionalSend + OptionalSync> watch::WatchReceiver<Watch, T> for Receiver
         loop {
             // Hears every ring from here on, before it is awaited too.
             let rung = self.changed.notified();
-            match self.value.changed().now_or_never() {
+            // Out of budget, tokio would say that nothing has changed, and wake nobody afterwards.
+            match coop::unconstrained(self.value.changed()).now_or_never() {
                 Some(changed) => return changed.map_err(|_| RecvError(())),
                 None => rung.await,
             }
@@ -137,6 +141,19 @@ mod tests {
         sender.send(1).unwrap();
         futures::future::join_all(waiting).await;
         assert_eq!(*woken.lock().unwrap(), (0..20).collect::<Vec<_>>());
+    }
+
+    #[tokio::test]
+    async fn a_change_is_seen_by_a_task_that_has_used_up_its_budget() {
+        let (sender, mut receiver) = Watch::channel(0);
+        sender.send(1).unwrap();
+        let looked = tokio::spawn(async move {
+            while coop::has_budget_remaining() {
+                coop::consume_budget().now_or_never();
+            }
+            receiver.changed().now_or_never()
+        });
+        assert_eq!(looked.await.unwrap(), Some(Ok(())));
     }
 
     #[tokio::test]

@@ -53,6 +53,8 @@ impl Scene {
                 for number in 0..20 {
                     self.put(&format!("k{number}")).await;
                 }
+                // Snapshots are looked for every 250 ms; a fast machine would write thousands of revisions between two.
+                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
             }
             let last = format!("k-last-{round}");
             self.put(&last).await;
