@@ -111,10 +111,13 @@ fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The code of a file: without its tests and comments.
+/// The code of a file: without its tests and comments. Tests within the file are its end; those in files of their own are a line.
 fn code(path: &Path) -> Vec<(usize, String)> {
     let text = std::fs::read_to_string(path).unwrap();
-    let lines = text.lines().enumerate().take_while(|(_, line)| *line != "#[cfg(test)]");
+    let all: Vec<_> = text.lines().collect();
+    let ends = |at: usize| all[at] == "#[cfg(test)]" && !all.get(at + 1).is_some_and(|item| item.ends_with(';'));
+    let end = (0..all.len()).find(|at| ends(*at)).unwrap_or(all.len());
+    let lines = all[..end].iter().copied().enumerate().filter(|(at, _)| *at == 0 || all[at - 1] != "#[cfg(test)]");
     lines.filter(|(_, line)| !line.trim_start().starts_with("//")).map(|(number, line)| (number + 1, line.to_owned())).collect()
 }
 
