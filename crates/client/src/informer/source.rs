@@ -133,10 +133,9 @@ mod tests {
         let unread = typed::<ConfigMap>(r#"{"type":"ADDED","object":{"metadata":{"name":7}}}"#);
         assert!(matches!(unread, Err(kube::Error::SerdeError(_))));
         let unknown = typed::<ConfigMap>(r#"{"type":"RENAMED","object":{}}"#);
-        assert_eq!(
-            unknown.err().map(|error| error.to_string()).as_deref(),
-            Some(r#"error deserializing response: unknown watch event "RENAMED""#)
-        );
+        // What kube writes before the cause is kube's, and changes with its versions.
+        let Err(kube::Error::SerdeError(cause)) = unknown else { panic!("a watch event of an unknown type was read") };
+        assert_eq!(cause.to_string(), r#"unknown watch event "RENAMED""#);
     }
 
     #[test]
