@@ -46,12 +46,12 @@ pub fn check(lease: &Lease, jumps: &[Duration]) -> Result<(), Violation> {
     };
     let excused = |from, to| jumps.iter().any(|jump| (from..=to).contains(jump));
     for renewal in &lease.renewals {
+        if renewal.sent > first {
+            return Err(Violation::LeaseCameBack { lease: lease.name.clone(), gone: first, renewed: renewal.answered });
+        }
         let promised = renewal.sent + lease.ttl;
         if let Some(look) = gone.clone().find(|look| look.answered < promised && !excused(renewal.sent, look.answered)) {
             return Err(Violation::LeaseEndedEarly { lease: lease.name.clone(), promised, gone: look.answered });
-        }
-        if renewal.sent > first {
-            return Err(Violation::LeaseCameBack { lease: lease.name.clone(), gone: first, renewed: renewal.answered });
         }
     }
     match lease.looks.iter().find(|(seen, sight)| *sight == Sight::Alive && seen.sent > first) {

@@ -60,7 +60,12 @@ impl Space {
             Some(known) => known,
             None => Measured { at: Instant::now(), size: database.size()?, since: 0 },
         };
-        let fits = known.size + known.since + bytes < quota;
+        let fits = |known: &Measured| known.size + known.since + bytes < quota;
+        // Space may just have been given back: what does not fit by an earlier measure is measured against the present.
+        if !fits(&known) {
+            known.size = database.size()?;
+        }
+        let fits = fits(&known);
         known.since += if fits { bytes } else { 0 };
         *measured = Some(known);
         Ok(fits)
@@ -170,6 +175,16 @@ mod tests {
         assert!(admits(199));
         assert!(admits(0), "what takes no space is none of the quota's");
         assert!(!admits(1));
+    }
+
+    #[test]
+    fn space_that_is_given_back_is_there_at_once() {
+        let (database, space) = (database(900), Space::new(Some(1000)));
+        assert!(!space.admits(&database, 200).unwrap());
+        let mut batch = Batch::default();
+        batch.put(Column::Current, "", vec![0; 100]);
+        database.write(batch).unwrap();
+        assert!(space.admits(&database, 200).unwrap());
     }
 
     #[test]
