@@ -25,9 +25,11 @@ pub(crate) struct Listening {
 impl Listening {
     /// Opens them. With `share` other processes may listen on the same ports.
     pub(crate) async fn open(urls: &[Url], tls: Option<(ServerTls, Rules)>, share: bool) -> anyhow::Result<Self> {
-        let tls = match tls {
-            Some((files, rules)) if urls.iter().any(|url| url.tls) => Some(files.load_with(rules)?),
-            _ => None,
+        let secure = urls.iter().find(|url| url.tls);
+        let tls = match (secure, tls) {
+            (Some(_), Some((files, rules))) => Some(files.load_with(rules)?),
+            (Some(url), None) => anyhow::bail!("cannot listen on TLS for {url}: there is no certificate and no key"),
+            (None, _) => None,
         };
         let mut sockets = Vec::new();
         for url in urls {
@@ -89,6 +91,13 @@ fn shared(address: SocketAddr) -> std::io::Result<TcpListener> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn what_asks_for_tls_is_never_served_without() {
+        let url: Url = "https://127.0.0.1:0".parse().unwrap();
+        let error = Listening::open(&[url], None, false).await.err().unwrap().to_string();
+        assert_eq!(error, "cannot listen on TLS for https://127.0.0.1:0: there is no certificate and no key");
+    }
 
     #[tokio::test]
     async fn a_port_is_shared_only_where_that_is_asked_for() {

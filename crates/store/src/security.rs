@@ -30,17 +30,15 @@ impl Security {
     pub(crate) fn new(config: &Config) -> anyhow::Result<Self> {
         let policy = config.tls.policy()?;
         let (clients, peers) = (&config.tls.clients, &config.tls.peers);
-        let client_urls: Vec<_> = config.listen_client_urls.iter().chain(&config.listen_client_http_urls).collect();
+        let client_urls: Vec<_> = config.client_side_urls().collect();
         let for_clients = key_pair(config, clients, &client_urls)?;
         let for_peers = key_pair(config, peers, &config.listen_peer_urls.iter().collect::<Vec<_>>())?;
-        let rules = |side: &Side| Rules {
-            policy: policy.clone(),
-            screen: Screen {
-                revocation_file: side.crl_file.clone(),
-                common_names: side.allowed_names.clone(),
-                hosts: side.allowed_hosts.clone(),
-            },
+        let screen = |side: &Side| Screen {
+            revocation_file: side.crl_file.clone(),
+            common_names: side.allowed_names.clone(),
+            hosts: side.allowed_hosts.clone(),
         };
+        let rules = |side: &Side| Rules { policy: policy.clone(), screen: screen(side) };
         let own = peers.client_cert_file.clone().zip(peers.client_key_file.clone());
         Ok(Self {
             clients: for_clients.map(|pair| (server(pair, clients), rules(clients))),
@@ -49,6 +47,7 @@ impl Security {
                 identity: own.or(for_peers),
                 ca_file: peers.trusted_ca_file.clone(),
                 trusts_anybody: peers.makes_certificate(),
+                screen: screen(peers),
                 policy,
             },
         })
@@ -87,20 +86,39 @@ fn self_signed(directory: &Path, hosts: &BTreeSet<&str>, years: u64) -> anyhow::
     }
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::OrganizationName, "etcd");
-    // An authority of its own, so that clients that are given the certificate can believe it.
-    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-    params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment, KeyUsagePurpose::KeyCertSign];
+    // As in etcd no authority: who is given the certificate believes it itself, and some refuse an authority as a server.
+    params.is_ca = rcgen::IsCa::ExplicitNoCa;
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
     valid_for_years(&mut params, years);
     let key = KeyPair::generate().context("generate a key")?;
     let certificate = params.self_signed(&key).context("sign")?;
     fs::create_dir_all(directory).context("make the directory")?;
-    let mut private =
-        fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&key_file).context("make the key file")?;
-    private.write_all(key.serialize_pem().as_bytes()).context("write the key")?;
-    fs::write(&cert_file, certificate.pem()).context("write the certificate")?;
+    // Only one of them is there: it must not meet the other half of this pair, should there be an end in between.
+    for half in [&cert_file, &key_file] {
+        remove(half).context("remove what is left of another pair")?;
+    }
+    place(&key_file, 0o600, &key.serialize_pem()).context("write the key")?;
+    place(&cert_file, 0o644, &certificate.pem()).context("write the certificate")?;
     tracing::warn!(path = %cert_file.display(), years, "made a self-signed certificate");
     Ok((cert_file, key_file))
+}
+
+/// Writes a file that is there as a whole or not at all.
+fn place(path: &Path, mode: u32, content: &str) -> std::io::Result<()> {
+    let unfinished = path.with_extension("tmp");
+    remove(&unfinished)?;
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&unfinished)?;
+    file.write_all(content.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&unfinished, path)
+}
+
+fn remove(path: &Path) -> std::io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
 }
 
 /// From yesterday, since clocks differ.
@@ -129,6 +147,33 @@ mod tests {
         assert_eq!(fs::metadata(&key_file).unwrap().permissions().mode() & 0o777, 0o600);
         let tls = ServerTls { cert_file, key_file, client_ca_file: None, client_auth: ClientAuth::None };
         assert!(tls.load().is_ok());
+    }
+
+    #[test]
+    fn who_trusts_a_certificate_of_its_own_making_believes_its_server() {
+        use rustls::client::{WebPkiServerVerifier, danger::ServerCertVerifier as _};
+        component::install_crypto_provider();
+        let directory = tempfile::tempdir().unwrap();
+        let (cert_file, _) = self_signed(directory.path(), &["localhost"].into(), 1).unwrap();
+        let verifier = WebPkiServerVerifier::builder(component::tls::roots(&cert_file).unwrap().into()).build().unwrap();
+        let leaf = &component::tls::certificates(&cert_file).unwrap()[0];
+        let verified = verifier.verify_server_cert(leaf, &[], &"localhost".try_into().unwrap(), &[], rustls::pki_types::UnixTime::now());
+        assert!(verified.is_ok(), "{verified:?}");
+    }
+
+    #[test]
+    fn half_a_pair_is_made_anew_as_a_whole() {
+        component::install_crypto_provider();
+        let directory = tempfile::tempdir().unwrap();
+        let made = || self_signed(directory.path(), &["localhost"].into(), 1).unwrap();
+        for lost in ["key.pem", "cert.pem"] {
+            made();
+            fs::remove_file(directory.path().join(lost)).unwrap();
+            fs::write(directory.path().join("key.tmp"), "left by an end in between").unwrap();
+            let (cert_file, key_file) = made();
+            let tls = ServerTls { cert_file, key_file, client_ca_file: None, client_auth: ClientAuth::None };
+            assert!(tls.load().is_ok(), "{lost}");
+        }
     }
 
     #[test]

@@ -134,7 +134,8 @@ impl ServerTls {
         let builder = builder.map_err(Error::Policy)?;
         let builder = match self.verifier(provider)? {
             Some(verifier) => builder.with_client_cert_verifier(rules.screen.behind(verifier)?),
-            None => builder.with_no_client_auth(),
+            None if rules.screen.asks_nothing() => builder.with_no_client_auth(),
+            None => return Err(Error::NoClientCa),
         };
         let used = builder.with_single_cert(chain, key);
         let mut config = used.map_err(|source| Error::Use { path: self.cert_file.clone(), source })?;
@@ -238,6 +239,16 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let config = files(directory.path()).load().unwrap().config();
         assert_eq!(config.alpn_protocols, [b"h2".to_vec(), b"http/1.1".to_vec()]);
+    }
+
+    #[test]
+    fn who_is_let_in_is_not_restricted_without_asking_for_certificates() {
+        crate::install_crypto_provider();
+        let directory = tempfile::tempdir().unwrap();
+        let tls = ServerTls { client_auth: ClientAuth::None, ..files(directory.path()) };
+        let screen = Screen { common_names: vec!["admin".to_owned()], ..Screen::default() };
+        assert!(tls.clone().load().is_ok());
+        assert!(matches!(tls.load_with(Rules { screen, ..Rules::default() }), Err(Error::NoClientCa)));
     }
 
     #[test]

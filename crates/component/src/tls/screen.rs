@@ -27,7 +27,7 @@ pub struct Screen {
 }
 
 impl Screen {
-    fn asks_nothing(&self) -> bool {
+    pub(super) fn asks_nothing(&self) -> bool {
         self.revocation_file.is_none() && self.common_names.is_empty() && self.hosts.is_empty()
     }
 
@@ -40,7 +40,8 @@ impl Screen {
         Ok(Arc::new(Screened { inner, revoked, screen: self.clone() }))
     }
 
-    fn admits(&self, leaf: &CertificateDer<'_>) -> Result<(), rustls::Error> {
+    /// Whether who shows this certificate is one of those asked for.
+    pub(super) fn admits(&self, leaf: &CertificateDer<'_>) -> Result<(), rustls::Error> {
         let allowed = match () {
             () if !self.common_names.is_empty() => common_name(leaf).is_some_and(|name| self.common_names.contains(&name)),
             () if !self.hosts.is_empty() => {
@@ -66,13 +67,25 @@ fn serial(raw: &[u8]) -> Vec<u8> {
     raw.iter().copied().skip_while(|byte| *byte == 0).collect()
 }
 
-/// The serial numbers in a list of revoked certificates. As in etcd, who signed the list and when does not matter.
+/// The serial numbers in lists of revoked certificates: one as DER, or any number as PEM. As in etcd, who signed the list and when does not matter.
 fn revoked(path: &Path) -> Result<HashSet<Vec<u8>>, Error> {
     let bad = |message: String| Error::Revocations { path: path.to_owned(), message };
     let bytes = std::fs::read(path).map_err(|error| bad(error.to_string()))?;
-    let der = CertificateRevocationListDer::from_pem_slice(&bytes).map_or(bytes, |list| list.to_vec());
-    let (_, list) = x509_parser::parse_x509_crl(&der).map_err(|error| bad(error.to_string()))?;
-    Ok(list.iter_revoked_certificates().map(|revoked| serial(revoked.raw_serial())).collect())
+    let lists = CertificateRevocationListDer::pem_slice_iter(&bytes).collect::<Result<Vec<_>, _>>();
+    let mut lists = lists.map_err(|error| bad(error.to_string()))?;
+    if lists.is_empty() {
+        lists.push(bytes.into());
+    }
+    let mut serials = HashSet::new();
+    for list in &lists {
+        let (rest, list) = x509_parser::parse_x509_crl(list).map_err(|error| bad(error.to_string()))?;
+        // What is not read might revoke more.
+        if !rest.is_empty() {
+            return Err(bad(format!("{} bytes follow the list", rest.len())));
+        }
+        serials.extend(list.iter_revoked_certificates().map(|revoked| serial(revoked.raw_serial())));
+    }
+    Ok(serials)
 }
 
 #[derive(Debug)]
@@ -83,8 +96,9 @@ struct Screened {
 }
 
 impl Screened {
+    /// One that cannot be read counts as revoked.
     fn is_revoked(&self, certificate: &CertificateDer<'_>) -> bool {
-        X509Certificate::from_der(certificate).is_ok_and(|(_, certificate)| self.revoked.contains(&serial(certificate.raw_serial())))
+        X509Certificate::from_der(certificate).map_or(true, |(_, certificate)| self.revoked.contains(&serial(certificate.raw_serial())))
     }
 }
 
@@ -142,8 +156,8 @@ impl ClientCertVerifier for Screened {
 mod tests {
     use super::*;
     use rcgen::{
-        CertificateParams, CertificateRevocationListParams, CertifiedIssuer, DnType, KeyIdMethod, KeyPair, KeyUsagePurpose,
-        RevokedCertParams, SerialNumber, date_time_ymd,
+        CertificateParams, CertificateRevocationList, CertificateRevocationListParams, CertifiedIssuer, DnType, KeyIdMethod, KeyPair,
+        KeyUsagePurpose, RevokedCertParams, SerialNumber, date_time_ymd,
     };
     use rustls::RootCertStore;
     use rustls::server::WebPkiClientVerifier;
@@ -184,11 +198,9 @@ mod tests {
         assert!(told(&hosts(&["other.example", "10.0.0.1"]), &authority, &leaf).is_err());
     }
 
-    #[test]
-    fn a_revoked_certificate_is_turned_away() {
-        let (authority, directory) = (authority(), tempfile::tempdir().unwrap());
+    fn list(authority: &CertifiedIssuer<'static, KeyPair>, serial: u64) -> CertificateRevocationList {
         let revoked = RevokedCertParams {
-            serial_number: SerialNumber::from(7_u64),
+            serial_number: SerialNumber::from(serial),
             revocation_time: date_time_ymd(2020, 1, 1),
             reason_code: None,
             invalidity_date: None,
@@ -201,7 +213,13 @@ mod tests {
             revoked_certs: vec![revoked],
             key_identifier_method: KeyIdMethod::Sha256,
         };
-        let list = list.signed_by(&authority).unwrap();
+        list.signed_by(authority).unwrap()
+    }
+
+    #[test]
+    fn a_revoked_certificate_is_turned_away() {
+        let (authority, directory) = (authority(), tempfile::tempdir().unwrap());
+        let list = list(&authority, 7);
         for (name, content) in [("pem", list.pem().unwrap().into_bytes()), ("der", list.der().to_vec())] {
             let file = directory.path().join(name);
             std::fs::write(&file, content).unwrap();
@@ -209,5 +227,40 @@ mod tests {
             assert!(told(&screen, &authority, &leaf(&authority, "a", "a", 7)).unwrap_err().contains("Revoked"), "{name}");
             assert_eq!(told(&screen, &authority, &leaf(&authority, "a", "a", 8)), Ok(()), "{name}");
         }
+    }
+
+    #[test]
+    fn all_lists_of_a_file_count_and_a_file_that_is_not_read_to_its_end_is_refused() {
+        let (authority, directory) = (authority(), tempfile::tempdir().unwrap());
+        let file = directory.path().join("crl");
+        let screen = Screen { revocation_file: Some(file.clone()), ..Screen::default() };
+        let pem = |serial| list(&authority, serial).pem().unwrap();
+        std::fs::write(&file, format!("{}{}", pem(7), pem(8))).unwrap();
+        for (serial, revoked) in [(7, true), (8, true), (9, false)] {
+            assert_eq!(told(&screen, &authority, &leaf(&authority, "a", "a", serial)).is_err(), revoked, "{serial}");
+        }
+        let der = list(&authority, 7).der().to_vec();
+        let half = pem(7)[..100].to_owned();
+        let broken = [der.iter().chain(b"more").copied().collect(), authority.pem().into_bytes(), Vec::new(), half.into_bytes()];
+        for content in broken {
+            std::fs::write(&file, content).unwrap();
+            assert!(matches!(revoked(&file), Err(Error::Revocations { .. })));
+        }
+    }
+
+    #[test]
+    fn a_certificate_that_cannot_be_read_counts_as_revoked() {
+        let roots = Arc::new(RootCertStore { roots: vec![webpki_anchor(&authority())] });
+        crate::install_crypto_provider();
+        let inner = WebPkiClientVerifier::builder(roots).build().unwrap();
+        let screened = Screened { inner, revoked: HashSet::new(), screen: Screen::default() };
+        assert!(screened.is_revoked(&CertificateDer::from(vec![0x30, 0x03, 1])));
+        assert!(!screened.is_revoked(&leaf(&authority(), "a", "a", 1)));
+    }
+
+    fn webpki_anchor(authority: &CertifiedIssuer<'static, KeyPair>) -> rustls::pki_types::TrustAnchor<'static> {
+        let mut roots = RootCertStore::empty();
+        roots.add(authority.der().clone()).unwrap();
+        roots.roots.remove(0)
     }
 }

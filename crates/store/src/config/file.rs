@@ -22,7 +22,9 @@ const SECTIONS: &[(&str, &[(&str, &str)])] = &[
             ("client-cert-auth", "client-cert-auth"),
             ("trusted-ca-file", "trusted-ca-file"),
             ("auto-tls", "auto-tls"),
+            ("allowed-cn", "client-transport-security.allowed-cn"),
             ("allowed-hostname", "client-cert-allowed-hostname"),
+            ("skip-client-san-verification", "client-transport-security.skip-client-san-verification"),
         ],
     ),
     (
@@ -44,6 +46,9 @@ const SECTIONS: &[(&str, &[(&str, &str)])] = &[
     ("socket-options", &[("reuse-port", "socket-reuse-port"), ("reuse-address", "socket-reuse-address")]),
 ];
 
+/// Sections that say who is let in: a key that is not known is refused there, lest a restriction be lost by a slip of the pen.
+const OF_TLS: &str = "-transport-security";
+
 /// Keys that differ from the flag's name.
 const ALIASES: [(&str, &str); 1] = [("experimental-snapshot-catch-up-entries", "experimental-snapshot-catchup-entries")];
 
@@ -62,6 +67,8 @@ pub enum Error {
     NoMapping(PathBuf),
     #[error("the configuration file {file} has no good value for {key}")]
     Value { file: PathBuf, key: String, source: kind::Error },
+    #[error("the configuration file {file} has {key}, and no such key is known")]
+    UnknownKey { file: PathBuf, key: String },
 }
 
 /// Reads a file.
@@ -82,7 +89,10 @@ fn read(path: &Path, text: &str) -> Result<Settings, Error> {
         Json::Object(keys) => keys,
         _ => return Err(Error::NoMapping(path.to_owned())),
     };
-    let bad = |(key, source)| Error::Value { file: path.to_owned(), key, source };
+    let bad = |(key, source)| match source {
+        Some(source) => Error::Value { file: path.to_owned(), key, source },
+        None => Error::UnknownKey { file: path.to_owned(), key },
+    };
     for (key, value) in &keys {
         match SECTIONS.iter().find(|(section, _)| section == key) {
             Some((section, names)) => take_section(section, names, value, &mut settings).map_err(bad)?,
@@ -92,18 +102,23 @@ fn read(path: &Path, text: &str) -> Result<Settings, Error> {
     Ok(settings)
 }
 
-type Bad = (String, kind::Error);
+/// A key, and what is wrong with its value; nothing if it is the key.
+type Bad = (String, Option<kind::Error>);
 
 fn take_section(section: &str, names: &[(&str, &'static str)], value: &Json, settings: &mut Settings) -> Result<(), Bad> {
     let none = Map::new();
     let keys = match value {
         Json::Object(keys) => keys,
         Json::Null => &none,
-        _ => return Err((section.to_owned(), kind::Error::Type("a mapping", "something else"))),
+        _ => return Err((section.to_owned(), Some(kind::Error::Type("a mapping", "something else")))),
     };
     for (key, value) in keys {
         let flag = names.iter().find(|(name, _)| name == key).map(|(_, flag)| *flag);
-        take(&format!("{section}.{key}"), flag, value, settings)?;
+        let key = format!("{section}.{key}");
+        if flag.is_none() && section.ends_with(OF_TLS) {
+            return Err((key, None));
+        }
+        take(&key, flag, value, settings)?;
     }
     Ok(())
 }
@@ -115,13 +130,13 @@ fn top_level(key: &str) -> Option<&'static str> {
     flags::find(name).map(|flag| flag.name).filter(|name| !in_a_section(name) && !NOT_AT_TOP.contains(name))
 }
 
-/// As in etcd, a key that is not known does no harm, and one without a value says nothing.
+/// As in etcd, a key that is not known does no harm here, and one without a value says nothing.
 fn take(key: &str, flag: Option<&'static str>, value: &Json, settings: &mut Settings) -> Result<(), Bad> {
-    match flag.and_then(flags::find) {
+    match flag.and_then(|name| flags::settings().find(|flag| flag.name == name)) {
         None => settings.notes.push(Note::UnknownKey(key.to_owned())),
         Some(_) if value.is_null() => {}
         Some(flag) => {
-            let value = flag.kind.take(value).map_err(|error| (key.to_owned(), error))?;
+            let value = flag.kind.take(value).map_err(|error| (key.to_owned(), Some(error)))?;
             settings.put(flag, value);
         }
     }
@@ -160,6 +175,25 @@ mod tests {
         let unknown = |key: &str| Note::UnknownKey(key.to_owned());
         assert_eq!(settings.notes[1..], [unknown("cert-file"), unknown("nmae")]);
         assert!(!settings.is_given("name") && file("").is_ok());
+    }
+
+    #[test]
+    fn clients_are_restricted_by_name_in_a_file_only() {
+        let mut settings = file("client-transport-security:\n  allowed-cn: [admin]\n  skip-client-san-verification: true\n").unwrap();
+        assert_eq!(settings.words("client-transport-security.allowed-cn"), ["admin"]);
+        settings.settle().unwrap();
+        let told = |note: &Note| matches!(note, Note::NoEffect(key, _) if key == "client-transport-security.skip-client-san-verification");
+        assert!(settings.notes.iter().any(told), "{:?}", settings.notes);
+        let on_a_line = super::super::line::read(&["--client-transport-security.allowed-cn=a".to_owned()], &mut Settings::default());
+        assert!(on_a_line.is_err());
+    }
+
+    #[test]
+    fn an_unknown_key_beside_certificates_is_refused() {
+        for section in ["client-transport-security", "peer-transport-security"] {
+            let error = file(&format!("{section}:\n  allowed-cns: [admin]\n")).unwrap_err().to_string();
+            assert_eq!(error, format!("the configuration file etcd.yaml has {section}.allowed-cns, and no such key is known"));
+        }
     }
 
     #[test]

@@ -192,6 +192,11 @@ impl Config {
         }
     }
 
+    /// All URLs that are listened on with the certificate for clients.
+    pub(crate) fn client_side_urls(&self) -> impl Iterator<Item = &Url> {
+        self.listen_client_urls.iter().chain(&self.listen_client_http_urls).chain(&self.listen_metrics_urls)
+    }
+
     /// Where this member keeps its data.
     pub fn data_dir(&self) -> PathBuf {
         let default = || PathBuf::from(format!("{}.etcd", self.name));
@@ -222,7 +227,7 @@ impl Config {
             return Err(Error::LogFormat(self.log_format.clone()));
         }
         self.upkeep.validate()?;
-        let clients: Vec<_> = self.listen_client_urls.iter().chain(&self.listen_client_http_urls).cloned().collect();
+        let clients: Vec<_> = self.client_side_urls().cloned().collect();
         self.tls.check(&clients, &self.listen_peer_urls)?;
         Ok(())
     }
@@ -259,7 +264,7 @@ mod tests {
         let settings = Settings::default();
         Config::new(&settings);
         let asked = settings.asked.take();
-        let obeyed = flags::all().filter(|flag| flag.meaning == flags::Meaning::Obeyed).map(|flag| flag.name);
+        let obeyed = flags::settings().filter(|flag| flag.meaning == flags::Meaning::Obeyed).map(|flag| flag.name);
         assert_eq!(asked, obeyed.collect());
     }
 

@@ -82,11 +82,11 @@ impl Settings {
     /// A flag was given under both its names, or asks for what there is not.
     pub fn settle(&mut self) -> Result<(), Error> {
         let mut gates = self.text("feature-gates");
-        for flag in flags::all() {
+        for flag in flags::settings() {
             let Some(value) = self.given.get(flag.name).cloned() else { continue };
             match flag.meaning {
                 Meaning::Obeyed => {}
-                Meaning::Accepted(reason) => self.notes.push(Note::NoEffect(format!("--{}", flag.name), reason)),
+                Meaning::Accepted(reason) => self.notes.push(Note::NoEffect(flag.shown(), reason)),
                 Meaning::Refused(_) if Ok(&value) == flag.kind.read(flag.default).as_ref() => {}
                 Meaning::Refused(reason) => return Err(Error::Refused(flag.name, reason)),
                 Meaning::Former(now) => self.rename(flag, now, value)?,
@@ -120,7 +120,8 @@ impl Settings {
     fn value(&self, name: &'static str) -> Option<Value> {
         #[cfg(test)]
         self.asked.borrow_mut().insert(name);
-        let value = self.given.get(name).cloned().or_else(|| flags::find(name).and_then(|flag| flag.kind.read(flag.default).ok()));
+        let default = || flags::settings().find(|flag| flag.name == name).and_then(|flag| flag.kind.read(flag.default).ok());
+        let value = self.given.get(name).cloned().or_else(default);
         debug_assert!(value.is_some(), "there is no flag --{name}");
         value
     }

@@ -48,6 +48,31 @@ pub struct Tls {
     cipher_suites: Vec<String>,
 }
 
+/// What one side's rules about certificates are called.
+struct Names {
+    authority: &'static str,
+    cert_auth: &'static str,
+    revoked: &'static str,
+    names: &'static str,
+    hosts: &'static str,
+}
+
+const OF_CLIENTS: Names = Names {
+    authority: "--trusted-ca-file",
+    cert_auth: "--client-cert-auth",
+    revoked: "--client-crl-file",
+    names: "client-transport-security.allowed-cn",
+    hosts: "--client-cert-allowed-hostname",
+};
+
+const OF_PEERS: Names = Names {
+    authority: "--peer-trusted-ca-file",
+    cert_auth: "--peer-client-cert-auth",
+    revoked: "--peer-crl-file",
+    names: "--peer-cert-allowed-cn",
+    hosts: "--peer-cert-allowed-hostname",
+};
+
 /// Flags of TLS that cannot be served together.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
@@ -58,8 +83,8 @@ pub enum Error {
     NoCertificate(&'static str, Url),
     #[error("{0} needs {1}")]
     NoAuthority(&'static str, &'static str),
-    #[error("--peer-cert-allowed-cn and --peer-cert-allowed-hostname exclude each other")]
-    NamesAndHosts,
+    #[error("{0} and {1} exclude each other")]
+    NamesAndHosts(&'static str, &'static str),
     #[error("--self-signed-cert-validity must be >0")]
     NoValidity,
     #[error(transparent)]
@@ -78,7 +103,7 @@ impl Tls {
                 cert_auth: settings.on("client-cert-auth"),
                 trusted_ca_file: settings.path("trusted-ca-file"),
                 crl_file: settings.path("client-crl-file"),
-                allowed_names: Vec::new(),
+                allowed_names: settings.words("client-transport-security.allowed-cn"),
                 allowed_hosts: settings.words("client-cert-allowed-hostname"),
                 auto: settings.on("auto-tls"),
             },
@@ -114,15 +139,8 @@ impl Tls {
         self.policy()?;
         self.clients.check(clients)?;
         self.peers.check(peers)?;
-        if self.clients.cert_auth && self.clients.trusted_ca_file.is_none() {
-            return Err(Error::NoAuthority("--client-cert-auth", "--trusted-ca-file"));
-        }
-        if self.peers.cert_auth && self.peers.trusted_ca_file.is_none() {
-            return Err(Error::NoAuthority("--peer-client-cert-auth", "--peer-trusted-ca-file"));
-        }
-        if !self.peers.allowed_names.is_empty() && !self.peers.allowed_hosts.is_empty() {
-            return Err(Error::NamesAndHosts);
-        }
+        self.clients.check_rules(&OF_CLIENTS)?;
+        self.peers.check_rules(&OF_PEERS)?;
         if self.validity == 0 && (self.clients.makes_certificate() || self.peers.makes_certificate()) {
             return Err(Error::NoValidity);
         }
@@ -134,6 +152,23 @@ impl Side {
     /// It makes a certificate of its own; one that is given comes first.
     pub fn makes_certificate(&self) -> bool {
         self.auto && self.cert_file.is_none() && self.key_file.is_none()
+    }
+
+    /// Without an authority nobody is asked for a certificate, and no rule about it would hold; etcd lets that pass.
+    fn check_rules(&self, called: &Names) -> Result<(), Error> {
+        if !self.allowed_names.is_empty() && !self.allowed_hosts.is_empty() {
+            return Err(Error::NamesAndHosts(called.names, called.hosts));
+        }
+        let rules = [
+            (self.cert_auth, called.cert_auth),
+            (self.crl_file.is_some(), called.revoked),
+            (!self.allowed_names.is_empty(), called.names),
+            (!self.allowed_hosts.is_empty(), called.hosts),
+        ];
+        match rules.iter().find(|(given, _)| *given) {
+            Some((_, rule)) if self.trusted_ca_file.is_none() => Err(Error::NoAuthority(rule, called.authority)),
+            _ => Ok(()),
+        }
     }
 
     fn check(&self, urls: &[Url]) -> Result<(), Error> {
@@ -162,6 +197,44 @@ mod tests {
         assert!(error(&["--peer-cert-allowed-cn=a", "--peer-cert-allowed-hostname=b"]).contains("exclude each other"));
         assert!(error(&["--tls-min-version=TLS1.0"]).starts_with("unexpected TLS version \"TLS1.0\""));
         assert!(error(&["--auto-tls", "--self-signed-cert-validity=0"]).contains("must be >0"));
+    }
+
+    #[test]
+    fn rules_about_certificates_need_an_authority() {
+        let told = |args: &[&str]| Config::from_flags(args).map(drop).map_err(|error| error.to_string());
+        for (rule, authority) in [
+            ("--client-cert-allowed-hostname", "--trusted-ca-file"),
+            ("--client-crl-file", "--trusted-ca-file"),
+            ("--peer-cert-allowed-cn", "--peer-trusted-ca-file"),
+            ("--peer-cert-allowed-hostname", "--peer-trusted-ca-file"),
+            ("--peer-crl-file", "--peer-trusted-ca-file"),
+        ] {
+            let refused = Err(format!("{rule} needs {authority}"));
+            assert_eq!(told(&[rule, "x"]), refused);
+            assert_eq!(told(&[rule, "x", "--auto-tls", "--peer-auto-tls"]), refused, "one of its own making is no authority");
+            assert_eq!(told(&[rule, "x", authority, "ca"]), Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_configuration_file_restricts_clients_by_name_or_host() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("etcd.yaml");
+        let told = |rules: &str| {
+            std::fs::write(&file, format!("client-transport-security:\n  allowed-cn: [admin]\n{rules}")).unwrap();
+            Config::from_flags(&["--config-file", file.to_str().unwrap()]).map_err(|error| error.to_string())
+        };
+        assert_eq!(told("  trusted-ca-file: ca\n").unwrap().tls.clients.allowed_names, ["admin"]);
+        assert_eq!(told("").unwrap_err(), "client-transport-security.allowed-cn needs --trusted-ca-file");
+        let both = told("  trusted-ca-file: ca\n  allowed-hostname: [a]\n").unwrap_err();
+        assert_eq!(both, "client-transport-security.allowed-cn and --client-cert-allowed-hostname exclude each other");
+    }
+
+    #[test]
+    fn metrics_over_tls_need_a_certificate() {
+        let error = Config::from_flags(&["--listen-metrics-urls", "https://127.0.0.1:0"]).unwrap_err().to_string();
+        assert_eq!(error, "https://127.0.0.1:0 asks for TLS, but no client certificate is given");
+        assert!(Config::from_flags(&["--listen-metrics-urls", "https://127.0.0.1:0", "--auto-tls"]).is_ok());
     }
 
     #[test]

@@ -61,12 +61,26 @@ pub fn all() -> impl Iterator<Item = &'static Flag> {
     GROUPS.iter().flat_map(|(_, flags)| *flags)
 }
 
+/// What can be said in a configuration file only, under these names.
+pub const IN_FILES: &[Flag] = security::IN_FILES;
+
+/// All flags, and what there is in configuration files besides.
+pub fn settings() -> impl Iterator<Item = &'static Flag> {
+    all().chain(IN_FILES)
+}
+
 /// The flag of a name.
 pub fn find(name: &str) -> Option<&'static Flag> {
     all().find(|flag| flag.name == name)
 }
 
 impl Flag {
+    /// How it is called where it is told of.
+    pub fn shown(&self) -> String {
+        let in_files = IN_FILES.iter().any(|flag| flag.name == self.name);
+        if in_files { self.name.to_owned() } else { format!("--{}", self.name) }
+    }
+
     /// The variable that stands for it.
     pub fn variable(&self) -> String {
         format!("ETCD_{}", self.name.to_ascii_uppercase().replace('-', "_"))
@@ -93,7 +107,7 @@ mod tests {
     #[test]
     fn names_are_unique_and_defaults_are_values() {
         let mut names = BTreeSet::new();
-        for flag in all() {
+        for flag in settings() {
             assert!(names.insert(flag.name), "--{} is there twice", flag.name);
             assert!(flag.kind.read(flag.default).is_ok(), "--{} has no default", flag.name);
         }

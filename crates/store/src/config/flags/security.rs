@@ -39,6 +39,17 @@ pub(super) const FLAGS: &[Flag] = &[
     flag("host-whitelist", Words, "*", "Hosts that HTTP requests without TLS may name"),
 ];
 
+/// etcd has no flags for these: who is asked for by name is so on either side, but only peers are by a flag.
+pub(super) const IN_FILES: &[Flag] = &[
+    flag("client-transport-security.allowed-cn", Words, "", "Common names whose certificates let a client in; any when not given"),
+    accepted(
+        "client-transport-security.skip-client-san-verification",
+        Bool,
+        "false",
+        "where a client connects from is not compared with the names in its certificate; nor is it in etcd",
+    ),
+];
+
 pub(super) const AUTH: &[Flag] = &[
     flag(
         "auth-token",
