@@ -128,6 +128,11 @@ pub(crate) async fn not_found(request: Request) -> Response {
     if kind.is_some_and(|kind| kind.starts_with(b"application/grpc")) {
         return tonic::Status::unimplemented("unknown service or method").into_http::<Body>().into_response();
     }
+    no_page()
+}
+
+/// There is no such page.
+pub(crate) fn no_page() -> Response {
     (StatusCode::NOT_FOUND, "404 page not found\n").into_response()
 }
 

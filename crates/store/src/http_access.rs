@@ -8,7 +8,7 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
 
 /// A request came over TLS; an extension.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +46,14 @@ pub(crate) async fn check(State(access): State<Arc<Access>>, request: Request, n
         headers.append(header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("accept, content-type, authorization"));
     }
     response
+}
+
+/// Calls of gRPC come over HTTP/2 only, as in etcd: what a page makes a browser send must not pass by the check above.
+pub(crate) async fn only_http2(request: Request, next: Next) -> Response {
+    if request.version() < Version::HTTP_2 {
+        return crate::http::no_page();
+    }
+    next.run(request).await
 }
 
 fn named(access: &Access, headers: &HeaderMap) -> Option<HeaderValue> {
@@ -95,6 +103,15 @@ mod tests {
         }
         for open in [access(&[], &[]), access(&["*"], &["*"])] {
             assert_eq!(ask(&open, false, "GET", &[("host", "evil.example")]).await.status(), 200);
+        }
+    }
+
+    #[tokio::test]
+    async fn calls_of_grpc_are_not_found_below_http_2() {
+        let router = Router::new().route("/", get(|| async { "in" })).route_layer(axum::middleware::from_fn(only_http2));
+        for (version, code) in [(Version::HTTP_10, 404), (Version::HTTP_11, 404), (Version::HTTP_2, 200)] {
+            let request = http::Request::builder().version(version).uri("/").body(Body::empty()).unwrap();
+            assert_eq!(router.clone().oneshot(request).await.unwrap().status(), code, "{version:?}");
         }
     }
 

@@ -119,6 +119,7 @@ impl Server {
         let web = http::router(node.clone(), registry);
         let services = rpc::router(&node, &config, auth, calls, &stop)?;
         let over_http = over_http(&web, &services, &node, &config)?;
+        let services = services.route_layer(axum::middleware::from_fn(http_access::only_http2));
         // As in etcd, a port of its own for HTTP leaves gRPC alone on the other.
         let services = if http_clients.is_empty() { services.merge(over_http.clone()) } else { services };
         let services = services.fallback(http::not_found);
