@@ -3,6 +3,7 @@
 //! A request becomes a gRPC call of the same process: it passes the very layers that others pass.
 
 mod answer;
+mod objects;
 mod table;
 mod transcode;
 
@@ -16,7 +17,6 @@ use axum::{
     response::{IntoResponse, Response},
     routing::any,
 };
-use bytes::BytesMut;
 use component::serve::Peer;
 use futures::{Stream, StreamExt, stream};
 use http::{HeaderMap, HeaderName, HeaderValue, Method as Verb, header};
@@ -26,6 +26,7 @@ use tower::ServiceExt as _;
 
 use super::identity::GATEWAY;
 use answer::failure;
+use objects::{Next, Objects};
 
 /// Headers that are handed on under their own names; others begin with the prefix below.
 const HANDED_ON: [&str; 2] = ["authorization", "token"];
@@ -150,20 +151,17 @@ fn names_somebody(request: &Request) -> bool {
 
 /// The messages of a body in their frames, as they come in. What is no message ends them; so in etcd.
 fn frames(kind: MessageDescriptor, body: Body, largest: usize) -> impl Stream<Item = Result<bytes::Bytes, Infallible>> {
-    let state = (body.into_data_stream(), BytesMut::new());
-    stream::unfold(state, move |(mut body, mut buffer)| {
+    let state = (body.into_data_stream(), Objects::default());
+    stream::unfold(state, move |(mut body, mut objects)| {
         let kind = kind.clone();
         async move {
             loop {
-                match transcode::next_frame(&kind, &buffer) {
-                    Ok(Some((frame, taken))) => {
-                        let rest = buffer.split_off(taken);
-                        return Some((Ok(frame), (body, rest)));
-                    }
-                    Ok(None) if buffer.len() <= largest => {}
-                    Ok(None) | Err(_) => return None,
+                match objects.next() {
+                    Next::Object(json) => return transcode::frame(&kind, &json).ok().map(|frame| (Ok(frame), (body, objects))),
+                    Next::More if objects.kept() <= largest => {}
+                    Next::More | Next::Nonsense => return None,
                 }
-                buffer.extend_from_slice(&body.next().await?.ok()?);
+                objects.push(&body.next().await?.ok()?);
             }
         }
     })
@@ -216,8 +214,14 @@ mod tests {
     #[tokio::test]
     async fn a_body_may_hold_several_messages_and_ends_at_what_is_none() {
         let kind = DescriptorPool::decode(etcd::DESCRIPTORS).unwrap().get_message_by_name("etcdserverpb.LeaseKeepAliveRequest").unwrap();
-        let body = Body::from(r#"{"ID":"1"}{"ID":2} nonsense {"ID":3}"#);
-        let frames: Vec<_> = frames(kind, body, 1000).collect().await;
-        assert_eq!(frames.len(), 2);
+        for text in [r#"{"ID":"1"}{"ID":2} nonsense {"ID":3}"#, r#"{"ID":"1"} {"ID":2}{"ID":]}{"ID":3}"#, r#"{"ID":"1"}{"ID":2}{"ID":3"#] {
+            let pieces: Vec<_> = text.bytes().map(|byte| Ok::<_, Infallible>(vec![byte])).collect();
+            for body in [Body::from(text), Body::from_stream(stream::iter(pieces))] {
+                let frames: Vec<_> = frames(kind.clone(), body, 1000).collect().await;
+                assert_eq!(frames.len(), 2, "{text}");
+            }
+        }
+        let endless = Body::from_stream(stream::repeat_with(|| Ok::<_, Infallible>("{")));
+        assert_eq!(frames(kind, endless, 1000).count().await, 0);
     }
 }

@@ -30,20 +30,6 @@ pub(super) fn frame(kind: &MessageDescriptor, json: &[u8]) -> Result<Bytes, Erro
     Ok(framed(&message))
 }
 
-/// The next of several JSON values in its frame, and how long its text is. None when the text may go on.
-pub(super) fn next_frame(kind: &MessageDescriptor, json: &[u8]) -> Result<Option<(Bytes, usize)>, Error> {
-    let mut values = Deserializer::from_slice(json).into_iter::<serde::de::IgnoredAny>();
-    match values.next() {
-        None => Ok(None),
-        Some(Err(error)) if error.is_eof() => Ok(None),
-        Some(Err(error)) => Err(error.into()),
-        Some(Ok(_)) => {
-            let end = values.byte_offset();
-            Ok(Some((framed(&read(kind, &json[..end])?), end)))
-        }
-    }
-}
-
 fn read(kind: &MessageDescriptor, json: &[u8]) -> Result<DynamicMessage, Error> {
     let options = DeserializeOptions::new().deny_unknown_fields(false);
     Ok(DynamicMessage::deserialize_with_options(kind.clone(), &mut Deserializer::from_slice(json), &options)?)
@@ -110,15 +96,5 @@ mod tests {
     fn what_is_no_message_is_told_of() {
         assert!(frame(&kind("etcdserverpb.PutRequest"), b"{").is_err());
         assert!(frame(&kind("etcdserverpb.PutRequest"), br#"{"lease":"x"}"#).is_err());
-    }
-
-    #[test]
-    fn several_values_are_taken_one_after_another_as_they_come_in() {
-        let kind = kind("etcdserverpb.PutRequest");
-        assert!(next_frame(&kind, br#"{"key":"Zm"#).unwrap().is_none());
-        assert!(next_frame(&kind, b" ").unwrap().is_none());
-        let (_, taken) = next_frame(&kind, br#" {"key":"Zm9v"} {"k"#).unwrap().unwrap();
-        assert_eq!(taken, 15);
-        assert!(next_frame(&kind, b"}").is_err());
     }
 }
