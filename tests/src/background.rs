@@ -2,9 +2,9 @@
 
 use std::fs::File;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
-use crate::command::binary;
+use crate::command::{binary, on_its_own};
 
 /// A running program, killed when dropped.
 pub struct Background(Child);
@@ -18,8 +18,19 @@ impl Background {
     /// Starts any program.
     pub fn run(command: &mut Command, log: &Path) -> Self {
         let log = File::create(log).unwrap();
-        command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
+        on_its_own(command).stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
         Self(command.spawn().unwrap())
+    }
+
+    /// How it ended, once it has.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.0.try_wait().unwrap()
+    }
+
+    /// Kills it.
+    pub fn stop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 
     /// Its process.
@@ -30,7 +41,6 @@ impl Background {
 
 impl Drop for Background {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        self.stop();
     }
 }

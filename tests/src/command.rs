@@ -53,6 +53,15 @@ pub fn containers_are_possible() -> bool {
     possible
 }
 
+/// Takes away what a store would inherit as flags from whoever runs the tests; what the command sets itself stays.
+pub fn on_its_own(command: &mut Command) -> &mut Command {
+    let set: Vec<_> = command.get_envs().map(|(name, _)| name.to_owned()).collect();
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"ETCD_") && !set.contains(name)) {
+        command.env_remove(name);
+    }
+    command
+}
+
 /// Runs a command to its end.
 pub fn run(command: &mut Command) -> Output {
     run_with_input(command, "")
@@ -60,7 +69,7 @@ pub fn run(command: &mut Command) -> Output {
 
 /// Runs a command to its end with text as its standard input.
 pub fn run_with_input(command: &mut Command, input: &str) -> Output {
-    let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let spawned = on_its_own(command).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = spawned.unwrap_or_else(|error| panic!("start {command:?}: {error}"));
     // A program that does not read its input may have closed it.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());

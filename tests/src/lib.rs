@@ -22,7 +22,7 @@ pub mod wires;
 pub use admin::Admin;
 pub use background::Background;
 pub use cluster::Cluster;
-pub use command::{Output, alive, binary, containers_are_possible, has, run, run_with_input};
+pub use command::{Output, alive, binary, containers_are_possible, has, on_its_own, run, run_with_input};
 pub use compose::Compose;
 pub use server::{Maker, Server};
 pub use wait::{eventually, within};

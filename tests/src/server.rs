@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::command::{Output, binary, run, run_with_input};
+use crate::command::{Output, binary, on_its_own, run, run_with_input};
 use crate::ports::free;
 use crate::wait::within;
 
@@ -100,7 +100,7 @@ impl Server {
 
     fn spawn(maker: Maker, directory: TempDir, flags: &[&str], client: String, peer: String) -> Self {
         let log = std::fs::File::create(directory.path().join("log")).unwrap();
-        let child = Command::new(maker.server())
+        let child = on_its_own(&mut Command::new(maker.server()))
             .arg("--data-dir")
             .arg(directory.path().join("data"))
             .args(["--listen-client-urls", &client, "--advertise-client-urls", &client, "--listen-peer-urls", &peer])

@@ -1,5 +1,6 @@
 //! Starts processes, notices when one dies, starts it again if told so, and stops them all in order.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -147,14 +148,23 @@ fn signal(child: &Child, signal: Signal) {
     }
 }
 
+/// The command of a process that inherits these variables. Not those that the store would take for flags of its own: whoever set
+/// them meant another etcd, and it does not start where a flag is given both ways.
+fn command(launch: &Launch, inherited: impl Iterator<Item = OsString>) -> Command {
+    let mut command = Command::new(&launch.program);
+    for variable in inherited.filter(|name| name.as_encoded_bytes().starts_with(b"ETCD_")) {
+        command.env_remove(variable);
+    }
+    command.args(&launch.args).env(PARENT_ENV, std::process::id().to_string());
+    command
+}
+
 fn spawn(layout: &Layout, launch: &Launch) -> anyhow::Result<Child> {
     let path = layout.log(&launch.instance);
     let log = File::options().create(true).append(true).open(&path);
     let log = log.with_context(|| format!("open {}", path.display()))?;
     let errors = log.try_clone().with_context(|| format!("open {}", path.display()))?;
-    Command::new(&launch.program)
-        .args(&launch.args)
-        .env(PARENT_ENV, std::process::id().to_string())
+    command(launch, std::env::vars_os().map(|(name, _)| name))
         .stdin(Stdio::null())
         .stdout(log)
         .stderr(errors)
@@ -162,4 +172,19 @@ fn spawn(layout: &Layout, launch: &Launch) -> anyhow::Result<Child> {
         .process_group(0)
         .spawn()
         .with_context(|| format!("start {}", launch.program.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn a_program_does_not_inherit_flags_of_another_etcd() {
+        let launch = Launch { instance: "store-0".into(), program: "store".into(), args: vec!["--name=a".into()], listens: String::new() };
+        let inherited = ["ETCD_NAME", "ETCD_UNKNOWN", "ETCDCTL_API", "PATH"].map(OsString::from);
+        let command = command(&launch, inherited.into_iter());
+        let changed: BTreeMap<_, _> = command.as_std().get_envs().map(|(name, value)| (name.to_str().unwrap(), value.is_some())).collect();
+        assert_eq!(changed, BTreeMap::from([("ETCD_NAME", false), ("ETCD_UNKNOWN", false), (PARENT_ENV, true)]));
+    }
 }

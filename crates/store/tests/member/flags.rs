@@ -5,7 +5,7 @@ use std::{net::TcpListener, process::Command};
 use crate::support::Cluster;
 
 fn refused(args: &[&str]) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_store")).args(args).output().unwrap();
+    let output = tests::on_its_own(&mut Command::new(env!("CARGO_BIN_EXE_store"))).args(args).output().unwrap();
     assert!(!output.status.success());
     String::from_utf8(output.stderr).unwrap()
 }

@@ -205,7 +205,7 @@ impl Member {
 
     fn start_as(&mut self, mut command: Command) {
         let log = File::options().create(true).append(true).open(&self.log).unwrap();
-        let child = command.args(&self.flags).env_remove("RUST_LOG").stdout(Stdio::null()).stderr(log).spawn();
+        let child = tests::on_its_own(&mut command).args(&self.flags).env_remove("RUST_LOG").stdout(Stdio::null()).stderr(log).spawn();
         self.process = Some(child.unwrap());
     }
 
@@ -239,7 +239,7 @@ impl Member {
                 command.args(pair);
             }
         }
-        command.output().unwrap()
+        tests::on_its_own(&mut command).output().unwrap()
     }
 
     /// The same address under another name, without the process.
