@@ -59,6 +59,7 @@ impl Server {
 
     async fn open(config: Config) -> anyhow::Result<Self> {
         config.validate()?;
+        check_log(&config)?;
         let auth = config.auth.authenticator(config.tls.clients.cert_auth)?;
         let Security { clients: for_clients, peers: for_peers, to_peers } = Security::new(&config)?;
         check_newcomer(&config, &to_peers).await?;
@@ -79,7 +80,10 @@ impl Server {
             node.stop().await;
             return Err(error.into());
         }
-        shrink(&node, config.bootstrap_defrag_threshold_megabytes).await?;
+        if let Err(error) = shrink(&node, config.bootstrap_defrag_threshold_megabytes).await {
+            node.stop().await;
+            return Err(error);
+        }
         metrics::register_gauges(&registry, &node, config.quota());
         show_features(&config, node.metrics())?;
         let server = Self { config, auth, node, registry, clients, http_clients, peers, metrics, advertised };
@@ -230,6 +234,15 @@ fn log_directory(config: &Config) -> PathBuf {
     config.wal_dir.clone().unwrap_or_else(|| member_directory(config).join("raft"))
 }
 
+/// Refuses a log that begins anew beside what another one brought about.
+fn check_log(config: &Config) -> anyhow::Result<()> {
+    let (log, former) = (log_directory(config), member_directory(config).join("raft"));
+    if !log.join("CURRENT").exists() && former.join("CURRENT").exists() {
+        bail!("--wal-dir: the log of this member lies in {}: move it to {}", former.display(), log.display());
+    }
+    Ok(())
+}
+
 /// There is a member in the data directory already.
 fn formed(config: &Config) -> bool {
     log_directory(config).join("CURRENT").exists()
@@ -299,4 +312,25 @@ async fn options(config: &Config, peers: &Listening, to_peers: PeerTls, metrics:
         clock: Arc::new(move || start.elapsed()),
         metrics,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_that_lies_elsewhere_is_to_be_moved_first() {
+        let directory = tempfile::tempdir().unwrap();
+        let (data, log) = (directory.path().join("data"), directory.path().join("log"));
+        let flags = [format!("--data-dir={}", data.display()), format!("--wal-dir={}", log.display())];
+        let config = Config::from_flags(&flags.each_ref().map(String::as_str)).unwrap();
+        assert!(check_log(&config).is_ok(), "a new member");
+        let former = data.join("member/raft");
+        std::fs::create_dir_all(&former).unwrap();
+        std::fs::write(former.join("CURRENT"), "").unwrap();
+        let error = check_log(&config).unwrap_err().to_string();
+        assert_eq!(error, format!("--wal-dir: the log of this member lies in {}: move it to {}", former.display(), log.display()));
+        std::fs::rename(&former, &log).unwrap();
+        assert!(check_log(&config).is_ok());
+    }
 }

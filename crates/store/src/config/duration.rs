@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// Go's longest: it counts nanoseconds in 64 bits.
+const LONGEST: Duration = Duration::from_nanos(i64::MAX.unsigned_abs());
+
 /// A Go duration such as `5s`, `10m`, `1h30m`, `250ms` or `0`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     match text {
@@ -24,7 +27,9 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
             "h" => 3600.0,
             unit => return Err(format!("unknown unit {unit:?} in duration {text:?}")),
         };
-        total += Duration::try_from_secs_f64(number * seconds).map_err(|e| e.to_string())?;
+        let part = Duration::try_from_secs_f64(number * seconds).map_err(|e| e.to_string())?;
+        let sum = total.checked_add(part).filter(|sum| *sum <= LONGEST);
+        total = sum.ok_or_else(|| format!("{text:?} is longer than any duration"))?;
         rest = &rest[unit_end..];
     }
     Ok(total)
@@ -43,5 +48,13 @@ mod tests {
         assert!(duration("").is_err());
         assert!(duration("5").is_err());
         assert!(duration("5 parsecs").is_err());
+    }
+
+    #[test]
+    fn what_go_cannot_count_is_refused() {
+        assert!(duration("2562047h").is_ok());
+        for long in ["2562048h", "2562047h1h", "18446744073709551615s18446744073709551615s", "1e30h"] {
+            assert!(duration(long).is_err(), "{long}");
+        }
     }
 }

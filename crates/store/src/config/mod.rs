@@ -217,7 +217,7 @@ impl Config {
             let flag = if self.heartbeat_interval == 0 { "--heartbeat-interval" } else { "--election-timeout" };
             return Err(Error::ZeroTiming(flag));
         }
-        if 5 * self.heartbeat_interval > self.election_timeout {
+        if self.heartbeat_interval.saturating_mul(5) > self.election_timeout {
             return Err(Error::ElectionTooShort(self.election_timeout, self.heartbeat_interval));
         }
         if self.election_timeout > 50_000 {
@@ -283,6 +283,7 @@ mod tests {
         let error = |args: &[&str]| Config::from_flags(args).unwrap_err().to_string();
         assert_eq!(error(&["--heartbeat-interval", "0"]), "--heartbeat-interval must be >0 (set to 0ms)");
         assert!(error(&["--election-timeout", "300"]).contains("5 times"));
+        assert!(error(&["--heartbeat-interval", "18446744073709551615"]).contains("5 times"));
         assert_eq!(error(&["--log-format", "x"]), "unknown log format: x, supported values json, console");
     }
 }

@@ -62,7 +62,7 @@ pub(crate) fn router(
     let context = Context { space, metrics, ..Context::new(node.clone(), limits, Arc::new(auth)) };
     let cluster = Cluster { context: context.clone(), raft: raft.clone() };
     let maintenance = Maintenance::new(context.clone(), raft.clone(), config.quota());
-    let largest = config.max_request_bytes + OVERHEAD;
+    let largest = config.max_request_bytes.saturating_add(OVERHEAD);
     let required = layers::require_leader(node);
     macro_rules! guarded {
         ($service:expr) => {{
@@ -92,7 +92,7 @@ pub(crate) fn router(
 /// The same services as JSON over HTTP.
 pub(crate) fn json(services: axum::Router, raft: &RaftNode, config: &Config) -> anyhow::Result<axum::Router> {
     let (raft, certificates) = (raft.clone(), config.tls.clients.cert_auth);
-    gateway::router(services, config.max_request_bytes + OVERHEAD, move || certificates && raft.state().policy().enabled())
+    gateway::router(services, config.max_request_bytes.saturating_add(OVERHEAD), move || certificates && raft.state().policy().enabled())
 }
 
 /// Starts what goes on beside requests: leases that end, removal of what compaction gave up, telling the others
