@@ -18,6 +18,9 @@ use crate::{
     url::Url,
 };
 
+#[cfg(test)]
+mod handshakes;
+
 /// TLS towards clients and peers.
 pub(crate) struct Security {
     pub(crate) clients: Option<(ServerTls, Rules)>,

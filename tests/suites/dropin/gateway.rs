@@ -7,7 +7,7 @@ use crate::process::{MAKERS, Member};
 use crate::web::{self, lines, post};
 
 /// What differs from one start to the next, or what etcd 3.5 does not tell.
-const OWN: [&str; 13] = [
+const OWN: [&str; 12] = [
     "cluster_id",
     "member_id",
     "raft_term",
@@ -19,7 +19,6 @@ const OWN: [&str; 13] = [
     "dbSizeQuota",
     "storageVersion",
     "downgradeInfo",
-    "error",
     "details",
 ];
 
@@ -91,7 +90,11 @@ const TALK: &[(&str, &str)] = &[
 
 fn cleaned(value: Value) -> Value {
     match value {
-        Value::Object(fields) => {
+        Value::Object(mut fields) => {
+            // The gateway of 3.5 says a failure twice.
+            if fields.contains_key("code") && fields.get("error") == fields.get("message") {
+                fields.remove("error");
+            }
             let kept = fields.into_iter().filter(|(name, _)| !OWN.contains(&name.as_str()));
             kept.map(|(name, value)| (name, cleaned(value))).collect()
         }

@@ -92,6 +92,8 @@ fn hosts_and_origins_are_let_in_as_flags_say() {
         });
         let ask = |headers: &str| web::ask(member.client, "GET", "/version", headers, "").unwrap();
         assert_eq!(ask("").code, 421, "{maker:?}: localhost is not on the list");
+        let call = web::ask(member.client, "POST", "/etcdserverpb.KV/Range", "Content-Type: application/grpc\r\n", "\0\0\0\0\0").unwrap();
+        assert_eq!(call.code, if maker == Maker::Ours { 404 } else { 421 }, "{maker:?}: nor is it for gRPC below HTTP/2: {call:?}");
         let listed = Member::plain(maker, &["--host-whitelist=localhost", "--cors=http://page.example:80"]);
         let ask = |headers: &str| web::ask(listed.client, "OPTIONS", "/version", headers, "").unwrap();
         let allowed = ask("Origin: http://page.example:80\r\n");

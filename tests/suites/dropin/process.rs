@@ -43,10 +43,7 @@ impl Member {
         line(&mut command, directory.path(), client, peer);
         let process = Background::run(&mut command, &directory.path().join("log"));
         let member = Self { client, peer, directory, process };
-        within(START, "the member serves", || {
-            let log = member.log();
-            if log.contains("ready to serve client requests") { Ok(()) } else { Err(log) }
-        });
+        member.serves();
         member
     }
 
@@ -74,6 +71,28 @@ impl Member {
     /// What it logged.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
+    }
+
+    /// How it ended, once it has.
+    pub(crate) fn ended(&mut self) -> Option<std::process::ExitStatus> {
+        self.process.ended()
+    }
+
+    /// Ends it, and starts another on its directory and ports.
+    pub(crate) fn again(&mut self, line: impl FnOnce(&mut Command, &Path, u16, u16), maker: Maker) {
+        self.process.stop();
+        let mut command = Command::new(maker.server());
+        command.current_dir(self.directory.path());
+        line(&mut command, self.directory.path(), self.client, self.peer);
+        self.process = Background::run(&mut command, &self.directory.path().join("log"));
+        self.serves();
+    }
+
+    fn serves(&self) {
+        within(START, "the member serves", || {
+            let log = self.log();
+            if log.contains("ready to serve client requests") { Ok(()) } else { Err(log) }
+        });
     }
 
     /// Its process.

@@ -14,13 +14,15 @@ fn etcdctl(member: &Member, args: &[&str]) -> Output {
 }
 
 fn secure(maker: Maker, flags: &[&str]) -> Member {
-    Member::start(maker, |command, directory, client, peer| {
-        let (client, peer) = (format!("https://127.0.0.1:{client}"), format!("https://127.0.0.1:{peer}"));
-        command.arg(format!("--data-dir={}", directory.join("data").display()));
-        command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client, "--listen-peer-urls", &peer]);
-        command.args(["--initial-advertise-peer-urls", &peer, "--initial-cluster", &format!("default={peer}")]);
-        command.args(["--auto-tls", "--peer-auto-tls"]).args(flags);
-    })
+    Member::start(maker, |command, directory, client, peer| line(command, directory, client, peer, flags))
+}
+
+fn line(command: &mut Command, directory: &Path, client: u16, peer: u16, flags: &[&str]) {
+    let (client, peer) = (format!("https://127.0.0.1:{client}"), format!("https://127.0.0.1:{peer}"));
+    command.arg(format!("--data-dir={}", directory.join("data").display()));
+    command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client, "--listen-peer-urls", &peer]);
+    command.args(["--initial-advertise-peer-urls", &peer, "--initial-cluster", &format!("default={peer}")]);
+    command.args(["--auto-tls", "--peer-auto-tls"]).args(flags);
 }
 
 fn speaks(member: &Member, version: &str) -> bool {
@@ -32,8 +34,9 @@ fn speaks(member: &Member, version: &str) -> bool {
 #[test]
 fn certificates_are_made_and_kept_for_the_next_start() {
     for maker in MAKERS {
-        let member = secure(maker, &[]);
-        let made = |side: &str, file: &str| member.directory.path().join("data/fixtures").join(side).join(file);
+        let mut member = secure(maker, &[]);
+        let fixtures = member.directory.path().join("data/fixtures");
+        let made = |side: &str, file: &str| fixtures.join(side).join(file);
         for side in ["client", "peer"] {
             assert!(made(side, "cert.pem").is_file() && made(side, "key.pem").is_file(), "{maker:?} {side}");
         }
@@ -41,6 +44,11 @@ fn certificates_are_made_and_kept_for_the_next_start() {
         assert_eq!(etcdctl(&member, &[&believed, "put", "a", "1"]).ok(), "OK\n");
         assert_eq!(etcdctl(&member, &[&believed, "get", "a"]).ok(), "a\n1\n");
         assert_ne!(etcdctl(&member, &["get", "a"]).code, 0, "{maker:?}: a stranger does not believe it");
+        let read = || ["client", "peer"].map(|side| std::fs::read(made(side, "cert.pem")).unwrap());
+        let first = read();
+        member.again(|command, directory, client, peer| line(command, directory, client, peer, &[]), maker);
+        assert_eq!(etcdctl(&member, &[&believed, "get", "a"]).ok(), "a\n1\n");
+        assert_eq!(read(), first, "{maker:?}");
     }
 }
 
