@@ -182,7 +182,7 @@ fn a_configuration_file_counts_alone() {
                 "name: by-file\ndata-dir: {}\nlisten-client-urls: {client}\nadvertise-client-urls: {client}\nlisten-peer-urls: {peer}\n\
                  initial-advertise-peer-urls: {peer}\ninitial-cluster: by-file={peer}\ninitial-cluster-state: new\nunknown-key: 1\n\
                  snapshot-count: 100\nmax-txn-ops: 7\npre-vote: true\nlog-outputs: [stderr]\nauto-compaction-mode: revision\n\
-                 auto-compaction-retention: 1000\nquota-backend-bytes: 0\ngrpc-keepalive-interval: 60000000000\n\
+                 auto-compaction-retention: \"1000\"\nquota-backend-bytes: 0\ngrpc-keepalive-interval: 60000000000\n\
                  client-transport-security:\n  client-cert-auth: false\npeer-transport-security:\n  auto-tls: false\n",
                 directory.join("file-data").display(),
             );
@@ -199,11 +199,14 @@ fn a_configuration_file_counts_alone() {
 fn a_file_with_a_value_of_another_type_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("etcd.yaml");
-    std::fs::write(&file, "snapshot-count: many\n").unwrap();
-    for maker in MAKERS {
-        let output = to_its_end(maker, &["--config-file", file.to_str().unwrap()], &[]);
-        assert_eq!(output.code, 1, "{output:?}");
-        assert!(output.err.contains("snapshot-count"), "{output:?}");
+    // A number is no text either, though YAML asks for quotes then.
+    for (key, value) in [("snapshot-count", "many"), ("auto-compaction-retention", "8"), ("name", "1"), ("name", "true")] {
+        std::fs::write(&file, format!("{key}: {value}\n")).unwrap();
+        for maker in MAKERS {
+            let output = to_its_end(maker, &["--config-file", file.to_str().unwrap()], &[]);
+            assert_eq!(output.code, 1, "{maker:?} {key} {output:?}");
+            assert!(output.err.contains(key), "{maker:?} {key} {output:?}");
+        }
     }
 }
 

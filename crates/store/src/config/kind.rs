@@ -96,13 +96,10 @@ impl Kind {
                 Ok(Value::Time(Duration::from_nanos(nanoseconds.max(0).unsigned_abs())))
             }
             (Kind::Words, Json::Array(items)) => {
-                let word = |item: &Json| text(item).ok_or(Error::Type("a list of strings", name(item)));
+                let word = |item: &Json| item.as_str().map(str::to_owned).ok_or(Error::Type("a list of strings", name(item)));
                 items.iter().map(word).collect::<Result<_, _>>().map(Value::Words)
             }
-            (Kind::Text | Kind::Switch | Kind::Urls | Kind::Words | Kind::OneOf(_), value) => match text(value) {
-                Some(text) => self.read(&text),
-                None => Err(Error::Type(self.in_a_file(), name(value))),
-            },
+            (Kind::Text | Kind::Switch | Kind::Urls | Kind::Words | Kind::OneOf(_), Json::String(text)) => self.read(text),
             _ => Err(Error::Type(self.in_a_file(), name(value))),
         }
     }
@@ -115,17 +112,6 @@ impl Kind {
             Kind::Time => "a number of nanoseconds",
             Kind::Words => "a list of strings",
         }
-    }
-}
-
-/// A text that YAML took for something else is a text yet (`sigs.k8s.io/yaml`, `convertToJSONableObject`).
-fn text(value: &Json) -> Option<String> {
-    match value {
-        Json::String(text) => Some(text.clone()),
-        Json::Bool(on) => Some(on.to_string()),
-        Json::Number(number) if number.is_f64() => number.as_f64().map(|number| number.to_string()),
-        Json::Number(number) => Some(number.to_string()),
-        _ => None,
     }
 }
 
@@ -221,18 +207,5 @@ mod tests {
         assert_eq!(Kind::Bool.take(&json!("true")), Err(Error::Type("true or false", "a string")));
         assert_eq!(Kind::Unsigned.take(&json!(7)), Ok(Value::Unsigned(7)));
         assert_eq!(Kind::Unsigned.take(&json!(7.5)), Err(Error::Form));
-    }
-
-    #[test]
-    fn numbers_and_booleans_are_texts_where_a_text_is_asked_for() {
-        let text = |text: &str| Ok(Value::Text(text.to_owned()));
-        assert_eq!(Kind::Text.take(&json!(8)), text("8"));
-        assert_eq!(Kind::Text.take(&json!(0.5)), text("0.5"));
-        assert_eq!(Kind::Text.take(&json!(true)), text("true"));
-        assert_eq!(Kind::OneOf(&["1"]).take(&json!(1)), text("1"));
-        assert_eq!(Kind::Words.take(&json!([1, "a", false])), Kind::Words.read("1,a,false"));
-        assert!(matches!(Kind::Urls.take(&json!(1)), Err(Error::Url(_))));
-        assert_eq!(Kind::Text.take(&json!([1])), Err(Error::Type("a string", "a list")));
-        assert_eq!(Kind::Words.take(&json!([[]])), Err(Error::Type("a list of strings", "a list")));
     }
 }
