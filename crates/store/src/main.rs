@@ -10,7 +10,10 @@ use store::{
 };
 
 fn main() -> ExitCode {
-    let (words, variables) = start::process();
+    let (words, variables) = match start::process() {
+        Ok(given) => given,
+        Err(error) => return refuse(&error.into()),
+    };
     if words.first().is_some_and(|word| word == snapshot_command::NAME) {
         logs::init(Format::Text, "info");
         return snapshot_command::run();

@@ -56,7 +56,7 @@ impl Screen {
 }
 
 /// The common name of a certificate's subject: the last, where there are several, as in Go.
-fn common_name(certificate: &CertificateDer<'_>) -> Option<String> {
+pub fn common_name(certificate: &CertificateDer<'_>) -> Option<String> {
     let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
     let name = certificate.subject().iter_common_name().last()?.as_str().ok()?;
     Some(name.to_owned())

@@ -7,7 +7,7 @@ use super::{
     settings::{Note, Settings},
 };
 
-const PREFIX: &str = "ETCD_";
+pub(super) const PREFIX: &str = "ETCD_";
 
 /// Names the configuration file.
 pub const CONFIG_FILE: &str = "ETCD_CONFIG_FILE";

@@ -38,6 +38,8 @@ pub enum Error {
     Settings(#[from] settings::Error),
     #[error(transparent)]
     Config(#[from] super::Error),
+    #[error("{0:?} is not UTF-8")]
+    NotText(OsString),
     #[error("no member is asked for")]
     NoMember,
 }
@@ -88,11 +90,24 @@ fn version() -> String {
     format!("etcd Version: {ETCD_VERSION}\nQuarterdeck store: {}\n", env!("CARGO_PKG_VERSION"))
 }
 
-/// What this process was started with. Words that are not UTF-8 belong to no flag.
-pub fn process() -> (Vec<String>, BTreeMap<String, String>) {
-    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
-    let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
-    (words.collect(), std::env::vars_os().filter_map(text).collect())
+/// What this process was started with.
+///
+/// # Errors
+/// A word or a variable of etcd's is not UTF-8: data would come to lie elsewhere than somebody said.
+pub fn process() -> Result<(Vec<String>, BTreeMap<String, String>), Error> {
+    texts(std::env::args_os().skip(1), std::env::vars_os())
+}
+
+fn texts(
+    words: impl Iterator<Item = OsString>,
+    variables: impl Iterator<Item = (OsString, OsString)>,
+) -> Result<(Vec<String>, BTreeMap<String, String>), Error> {
+    let text = |text: OsString| text.into_string().map_err(Error::NotText);
+    let mut flags = BTreeMap::new();
+    for (name, value) in variables.filter(|(name, _)| name.as_encoded_bytes().starts_with(environment::PREFIX.as_bytes())) {
+        flags.insert(text(name)?, text(value)?);
+    }
+    Ok((words.map(text).collect::<Result<_, _>>()?, flags))
 }
 
 impl Note {
@@ -144,6 +159,17 @@ mod tests {
         let code = |words: &[&str]| start(words, &[]).unwrap_err().exit_code();
         assert_eq!((code(&["--nope"]), code(&["--name"]), code(&["--max-txn-ops", "x"])), (2, 2, 2));
         assert_eq!((code(&["word"]), code(&["--heartbeat-interval", "0"]), code(&["--discovery-srv", "x"])), (1, 1, 1));
+    }
+
+    #[test]
+    fn words_and_variables_that_are_not_utf_8_are_refused() {
+        use std::os::unix::ffi::OsStringExt as _;
+        let (bad, good) = (|| OsString::from_vec(b"/data/\xff".to_vec()), || OsString::from("a"));
+        let told = |word, name: &str, value| texts(std::iter::once(word), std::iter::once((name.into(), value)));
+        assert_eq!(told(bad(), "ETCD_NAME", good()).unwrap_err().to_string(), r#""/data/\xFF" is not UTF-8"#);
+        assert!(matches!(told(good(), "ETCD_DATA_DIR", bad()), Err(Error::NotText(_))));
+        let (words, variables) = told(good(), "OF_SOMEBODY_ELSE", bad()).unwrap();
+        assert_eq!((words, variables), (vec!["a".to_owned()], BTreeMap::new()));
     }
 
     #[test]

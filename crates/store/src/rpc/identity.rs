@@ -8,7 +8,6 @@ use std::{
 use component::serve::Peer;
 use http::HeaderMap;
 use tonic::{Extensions, Request};
-use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::Context;
 use crate::{
@@ -52,11 +51,9 @@ impl Credentials {
     }
 }
 
-/// The name in a certificate: the last, where there are several, as in Go.
+/// The name in the certificate of who asks.
 pub(super) fn common_name(peer: &Peer) -> Option<String> {
-    let leaf = peer.certs.first()?;
-    let (_, certificate) = X509Certificate::from_der(leaf).ok()?;
-    Some(certificate.subject().iter_common_name().last()?.as_str().ok()?.to_owned())
+    component::tls::screen::common_name(peer.certs.first()?)
 }
 
 /// Who asks, and what they may do, as of the moment that was looked at.

@@ -58,6 +58,11 @@ pub(super) const UPKEEP: &[Flag] = &[
 ];
 
 pub(super) const UNSAFE: &[Flag] = &[
-    flag("force-new-cluster", Bool, "false", "Make what this member has a cluster of it alone; for when the others are lost"),
+    flag(
+        "force-new-cluster",
+        Bool,
+        "false",
+        "Make what this member has a cluster of it alone; for when the others are lost: none of them may be started on its data again",
+    ),
     accepted("unsafe-no-fsync", Bool, "false", "an acknowledged write has always been synced"),
 ];
