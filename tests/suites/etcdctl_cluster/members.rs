@@ -56,7 +56,7 @@ fn grow(group: &mut Group, number: usize, learner: bool) -> String {
     assert!(said.starts_with("Member ") && said.contains(" added to cluster "), "{said}");
     assert_eq!((line("ETCD_NAME"), line("ETCD_INITIAL_CLUSTER_STATE")), (name.clone(), "existing".to_owned()));
     assert_eq!(line("ETCD_INITIAL_ADVERTISE_PEER_URLS"), peer);
-    let id = said.split(' ').nth(1).unwrap().to_owned();
+    let id = said.split_whitespace().nth(1).unwrap().to_owned();
     let simple = group.ctl(&["member", "list"]);
     assert!(simple.contains(&format!("{id}, unstarted, , {peer}, , {learner}\n")), "{simple}");
     let member = Server::join(group.maker, number, &peer, &line("ETCD_INITIAL_CLUSTER"));
@@ -81,7 +81,7 @@ fn a_voter_is_added_and_removed() {
         });
         own(&["put", "through", "it"]).ok();
         let said = once_healthy(&group, &["member", "remove", &id]).ok();
-        assert!(said.starts_with(&format!("Member {id} removed from cluster ")), "{said}");
+        assert!(said.starts_with(&format!("Member {id:>16} removed from cluster ")), "{said}");
         group.members.pop();
         assert_eq!(group.listed().len(), 3);
         assert_eq!(group.ctl(&["get", "through", "--print-value-only"]), "it\n");
@@ -104,14 +104,14 @@ fn a_learner_is_added_promoted_and_moved() {
                 assert!(promoted.err.contains("in sync with leader"), "{promoted:?}");
                 return Err(promoted.err);
             }
-            assert!(promoted.out.starts_with(&format!("Member {id} promoted in cluster ")), "{promoted:?}");
+            assert!(promoted.out.starts_with(&format!("Member {id:>16} promoted in cluster ")), "{promoted:?}");
             Ok(())
         });
         let again = group.try_ctl(&["member", "promote", &id]);
         assert!(again.code != 0 && again.err.contains("etcdserver: can only promote a learner member"), "{again:?}");
         let others = "http://127.0.0.1:1,http://127.0.0.1:2";
         let said = group.ctl(&["member", "update", &id, &format!("--peer-urls={others}")]);
-        assert!(said.starts_with(&format!("Member {id} updated in cluster ")), "{said}");
+        assert!(said.starts_with(&format!("Member {id:>16} updated in cluster ")), "{said}");
         let listed = group.listed();
         let moved = listed.iter().find(|member| hex(&member["ID"]) == id).unwrap();
         assert_eq!(moved["peerURLs"].as_array().unwrap().iter().filter_map(Value::as_str).collect::<Vec<_>>().join(","), others);
