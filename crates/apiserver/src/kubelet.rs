@@ -6,14 +6,11 @@ use anyhow::Context as _;
 use apimachinery::status::Status;
 use async_trait::async_trait;
 use axum::body::Body;
+use component::tls::client::Anybody;
 use http::{Request, Response, header};
 use hyper_util::rt::TokioIo;
-use rustls::{
-    ClientConfig, DigitallySignedStruct, SignatureScheme,
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-    crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
-};
-use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, crypto::CryptoProvider};
+use rustls_pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
@@ -34,9 +31,10 @@ impl KubeletClient {
         let builder = ClientConfig::builder();
         let builder = match &config.kubelet_certificate_authority {
             Some(ca) => builder.with_root_certificates(component::tls::roots(ca)?),
+            // Any kubelet is believed, as upstream does: they sign their own certificates.
             None => {
                 let provider = CryptoProvider::get_default().context("no crypto provider is installed")?.clone();
-                builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
+                builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody(provider)))
             }
         };
         let mut tls = match (&config.kubelet_client_certificate, &config.kubelet_client_key) {
@@ -111,44 +109,5 @@ impl Kubelet for KubeletClient {
 
     fn address_types(&self) -> &[String] {
         &self.address_types
-    }
-}
-
-/// Without `--kubelet-certificate-authority` any kubelet is believed, as upstream does: they sign their own certificates.
-#[derive(Debug)]
-struct AnyCertificate(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _leaf: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _name: &ServerName<'_>,
-        _ocsp: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, cert, dss, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, cert, dss, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
     }
 }

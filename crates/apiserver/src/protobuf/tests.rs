@@ -181,6 +181,38 @@ fn every_field_of_every_definition_has_a_number() {
     }
 }
 
+/// Compares the table with the numbers read off the real server, where those lie beside the checkout. A field's name there is its name
+/// in the `.proto` file, and a struct that is embedded in Go is a field of its type.
+#[test]
+fn every_number_is_the_one_of_the_real_server() {
+    let place = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/facts/protobuf-fields.json");
+    let Ok(text) = std::fs::read_to_string(place) else {
+        eprintln!("skipped: no facts beside the checkout");
+        return;
+    };
+    let facts: Value = serde_json::from_str(&text).unwrap();
+    let plain = |name: &str| name.replace(['$', '-'], "").to_lowercase();
+    let last = |name: &str| name.rsplit('.').next().unwrap().to_owned();
+    let (mut same, mut wrong) = (0, Vec::new());
+    for line in include_str!("fields.txt").lines().filter(|line| !line.starts_with('#')) {
+        let mut words = line.split(' ');
+        let message = words.next().unwrap();
+        let Some(fields) = facts[format!("k8s.io.{}", message.replace('-', "_"))].as_object() else { continue };
+        for word in words {
+            let (name, number) = word.split_once('=').unwrap();
+            let found = fields.iter().any(|(known, field)| {
+                let named = match name.strip_prefix('@') {
+                    Some(embedded) => last(field["type"].as_str().unwrap()) == last(embedded),
+                    None => plain(known) == plain(name),
+                };
+                named && field["n"].to_string() == number
+            });
+            if found { same += 1 } else { wrong.push(format!("{message} {word}")) }
+        }
+    }
+    assert!(wrong.is_empty() && same > 2000, "{same} are right, others are not: {wrong:#?}");
+}
+
 /// Compares with the files that upstream keeps for each release (`testdata/v1.36.0` of k8s.io/api): every kind, every field filled, in
 /// JSON and in protobuf.
 #[test]

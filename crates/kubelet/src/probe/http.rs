@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use component::tls::client::Anybody;
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::{Request, Response, StatusCode, body::Incoming, header};
 use hyper_util::rt::TokioIo;
@@ -135,57 +136,8 @@ where
 /// Probes accept whatever certificate the container has, as upstream's do.
 fn any_certificate() -> Arc<ClientConfig> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let verifier = Arc::new(trust::Anything(provider));
+    let verifier = Arc::new(Anybody(provider));
     Arc::new(ClientConfig::builder().dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth())
-}
-
-mod trust {
-    use std::sync::Arc;
-
-    use rustls::{
-        DigitallySignedStruct, Error, SignatureScheme,
-        client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-        crypto::CryptoProvider,
-        pki_types::{CertificateDer, ServerName, UnixTime},
-    };
-
-    #[derive(Debug)]
-    pub(super) struct Anything(pub(super) Arc<CryptoProvider>);
-
-    impl ServerCertVerifier for Anything {
-        fn verify_server_cert(
-            &self,
-            _: &CertificateDer<'_>,
-            _: &[CertificateDer<'_>],
-            _: &ServerName<'_>,
-            _: &[u8],
-            _: UnixTime,
-        ) -> Result<ServerCertVerified, Error> {
-            Ok(ServerCertVerified::assertion())
-        }
-
-        fn verify_tls12_signature(
-            &self,
-            _: &[u8],
-            _: &CertificateDer<'_>,
-            _: &DigitallySignedStruct,
-        ) -> Result<HandshakeSignatureValid, Error> {
-            Ok(HandshakeSignatureValid::assertion())
-        }
-
-        fn verify_tls13_signature(
-            &self,
-            _: &[u8],
-            _: &CertificateDer<'_>,
-            _: &DigitallySignedStruct,
-        ) -> Result<HandshakeSignatureValid, Error> {
-            Ok(HandshakeSignatureValid::assertion())
-        }
-
-        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-            self.0.signature_verification_algorithms.supported_schemes()
-        }
-    }
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ use std::time::Duration;
 use etcd::etcdserverpb::{CompactionRequest, DeleteRangeRequest, PutRequest, RangeRequest, RequestOp, TxnRequest, request_op::Request};
 use etcd::mvccpb::event::EventType;
 
-use super::{Watching, all, crashes::hashes};
-use crate::support::{Cluster, eventually, get, put};
+use super::{Watching, all, crashes::all_agree};
+use crate::support::{Cluster, get, put};
 
 /// After a crash while tombstones were compacted, the newest revision was an older one, and was given again.
 #[tokio::test(flavor = "multi_thread")]
@@ -115,9 +115,5 @@ async fn etcd_18667_a_transaction_that_reads_compacted_history_is_done_by_all_me
         }
     }
     assert!(refused > 0, "{done} done");
-    let agree = async || {
-        let hashes = hashes(&cluster).await;
-        hashes.iter().all(|hash| *hash == hashes[0]).then_some(())
-    };
-    eventually("all members have the same hash", agree).await;
+    all_agree(&cluster).await;
 }

@@ -28,7 +28,7 @@ async fn etcd_14370_a_lone_member_loses_no_acknowledged_write() {
 }
 
 /// The hashes of all members at one revision.
-pub(super) async fn hashes(cluster: &Cluster) -> Vec<(u32, i64)> {
+async fn hashes(cluster: &Cluster) -> Vec<(u32, i64)> {
     let mut newest = Vec::new();
     for member in &cluster.members {
         newest.push(member.wait_for_leader().await.header.unwrap().revision);
@@ -41,6 +41,15 @@ pub(super) async fn hashes(cluster: &Cluster) -> Vec<(u32, i64)> {
         hashes.push((answer.hash, answer.hash_revision));
     }
     hashes
+}
+
+/// Until all members hold the same.
+pub(super) async fn all_agree(cluster: &Cluster) {
+    eventually("all members have the same hash", async || {
+        let hashes = hashes(cluster).await;
+        hashes.iter().all(|hash| *hash == hashes[0]).then_some(())
+    })
+    .await;
 }
 
 /// After members had been killed under load, they held different data, with different revisions, and did not notice.
@@ -60,11 +69,7 @@ async fn etcd_13766_members_agree_after_every_crash() {
             member.wait_for_leader().await;
         }
         let (acknowledged, _) = writer.stop().await;
-        let agree = async || {
-            let hashes = hashes(&cluster).await;
-            hashes.iter().all(|hash| *hash == hashes[0]).then_some(())
-        };
-        eventually("all members have the same hash", agree).await;
+        all_agree(&cluster).await;
         for member in &cluster.members {
             holds_all(member, &acknowledged).await;
         }
@@ -90,11 +95,7 @@ async fn etcd_14685_a_crash_while_defragmenting_makes_no_member_differ() {
         cluster.members[victim].wait_for_leader().await;
     }
     let (acknowledged, _) = writer.stop().await;
-    let agree = async || {
-        let hashes = hashes(&cluster).await;
-        hashes.iter().all(|hash| *hash == hashes[0]).then_some(())
-    };
-    eventually("all members have the same hash", agree).await;
+    all_agree(&cluster).await;
     for member in &cluster.members {
         holds_all(member, &acknowledged).await;
     }
@@ -120,10 +121,6 @@ async fn etcd_18055_snapshots_in_a_row_harm_nobody() {
     }
     let last = eventually("it has caught up", async || get(&mut late.kv(), &format!("k{}", (number - 1) % 50)).await.ok()).await;
     assert_eq!(last, Some((number - 1).to_string()));
-    eventually("all members have the same hash", async || {
-        let hashes = hashes(&cluster).await;
-        hashes.iter().all(|hash| *hash == hashes[0]).then_some(())
-    })
-    .await;
+    all_agree(&cluster).await;
     put(&mut kv, "on", "1").await.unwrap();
 }
