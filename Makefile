@@ -21,7 +21,7 @@ build: packages
 	cargo build --workspace
 
 test: images tools ## Prove everything.
-	cargo test --workspace --no-fail-fast
+	tests/prove
 	@$(MAKE) --no-print-directory verify
 
 simulate: ## Thousands of simulated clusters, each with faults of its own: SEEDS=5000, FIRST=1. See crates/store/tests/README.md.

@@ -10,6 +10,7 @@ use std::{
     net::TcpListener,
     path::Path,
     process::{Child, Command, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
     time::Duration,
 };
 use tempfile::TempDir;
@@ -30,8 +31,13 @@ impl Drop for Etcd {
     }
 }
 
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+/// A port that nobody listens on, below the range from which the kernel takes ports for outgoing connections: a client that
+/// dials before its server listens, or a dead endpoint again and again, could otherwise take it, or reach itself.
+fn free_port() -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let start = std::process::id() * 5;
+    let candidates = std::iter::repeat_with(|| 12_000 + (start + NEXT.fetch_add(1, Ordering::Relaxed)) % 5_000);
+    candidates.take(5_000).find(|port| TcpListener::bind(format!("127.0.0.1:{port}")).is_ok()).expect("a free port")
 }
 
 fn spawn(dir: &Path, url: &str, arguments: &[String]) -> Option<Child> {

@@ -20,7 +20,9 @@ fn send(port: u16, method: &str, path: &str, headers: &str, body: &str) -> std::
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.set_read_timeout(Some(PATIENCE))?;
     let length = body.len();
-    write!(stream, "{method} {path} HTTP/1.0\r\nHost: localhost:{port}\r\nContent-Length: {length}\r\n{headers}\r\n{body}")?;
+    // In one piece: who is refused by the first line must not write on into a closed connection.
+    let request = format!("{method} {path} HTTP/1.0\r\nHost: localhost:{port}\r\nContent-Length: {length}\r\n{headers}\r\n{body}");
+    stream.write_all(request.as_bytes())?;
     Ok(stream)
 }
 

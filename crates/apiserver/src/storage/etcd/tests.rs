@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use etcd::etcdserverpb::{CompactionRequest, DeleteRangeRequest};
 use futures::FutureExt as _;
@@ -56,9 +56,14 @@ impl Server {
     }
 }
 
+/// Where nobody listens, below the range from which the kernel takes ports for outgoing connections: it stays free until the
+/// server listens.
 fn free_url() -> String {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    format!("http://{}", listener.local_addr().unwrap())
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let start = std::process::id() * 5;
+    let candidates = std::iter::repeat_with(|| 17_000 + (start + NEXT.fetch_add(1, Ordering::Relaxed)) % 3_000);
+    let free = |port: &u32| std::net::TcpListener::bind(format!("127.0.0.1:{port}")).is_ok();
+    format!("http://127.0.0.1:{}", candidates.take(3_000).find(free).expect("a free port"))
 }
 
 fn on_path(name: &str) -> Option<PathBuf> {
