@@ -95,7 +95,13 @@ fn everything_is_as_before_after_down_and_up(cluster: &Compose) {
     cluster.compose(&["down"]).ok();
     cluster.compose(&["up", "-d"]).ok();
     cluster.wait_for_nodes();
-    let started = within(Duration::from_secs(60), "the workload is back", || example(cluster));
+    // Until its kubelet has told otherwise, a pod is shown as it was before.
+    let ended = pods::containers(&pods);
+    let started = within(Duration::from_secs(60), "the workload is back", || {
+        let pods = example(cluster)?;
+        let again = pods::containers(&pods).iter().all(|(uid, container)| ended.get(uid) != Some(container));
+        if again { Ok(pods) } else { Err(format!("not started again yet: {}", pods::summary(&pods))) }
+    });
     let name = |pod: &Value| (pods::uid(pod), pods::node(pod).to_owned());
     assert_eq!(started.iter().map(name).collect::<BTreeMap<_, _>>(), pods.iter().map(name).collect(), "the same pods in their places");
     for node in NODES {
