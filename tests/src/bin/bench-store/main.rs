@@ -18,9 +18,13 @@ use std::{
 use anyhow::{Context as _, bail};
 use cases::{ALL, Case, Context, Sizes};
 use clap::Parser;
-use load::Times;
+use load::{Measured, Times};
 use members::{Members, Program};
 use report::{Numbers, Row};
+use tokio::time::timeout;
+
+/// A case that takes longer than this is given up.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 #[derive(Debug, Parser)]
 #[command(name = "bench-store", about = "Compares the store with a real etcd under the same load, in the same run")]
@@ -35,10 +39,10 @@ struct Args {
     #[arg(long, value_delimiter = ',', default_value = "1,3")]
     members: Vec<usize>,
     /// Runs; what is told at the end are medians.
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 1)]
     runs: usize,
     /// Seconds each case is measured.
-    #[arg(long, default_value_t = 5.0)]
+    #[arg(long, default_value_t = 3.0)]
     seconds: f64,
     /// Seconds of load before that.
     #[arg(long, default_value_t = 1.0)]
@@ -74,22 +78,30 @@ async fn main() -> anyhow::Result<()> {
     }
     let (chosen, programs) = (chosen(&args.cases)?, programs(&args)?);
     describe(&args.directory, &programs)?;
-    let mut rows = Vec::new();
+    let (mut rows, mut failed) = (Vec::new(), 0);
     for run in 1..=args.runs {
         println!("run {run} of {}", args.runs);
         for members in &args.members {
             for case in chosen.iter().filter(|case| *members >= case.members) {
                 for program in &programs {
-                    let row = measure(case, program, *members, &args).await;
-                    let row = row.with_context(|| format!("{} on {members}, {}", case.name, program.name))?;
-                    println!("{}", report::line(&row));
-                    rows.push(row);
+                    let measured = timeout(PATIENCE, measure(case, program, *members, &args)).await;
+                    match measured.map_err(anyhow::Error::from).flatten() {
+                        Ok(measured) => {
+                            measured.iter().for_each(|row| println!("{}", report::line(row)));
+                            rows.extend(measured);
+                        }
+                        Err(error) => {
+                            println!("  {} on {members}, {}: {error:#}", case.name, program.name);
+                            failed += 1;
+                        }
+                    }
                 }
             }
         }
     }
     let names: Vec<_> = programs.into_iter().map(|program| program.name).collect();
     println!("\n{}", report::table(&rows, &names));
+    anyhow::ensure!(failed == 0, "{failed} measurements failed");
     Ok(())
 }
 
@@ -139,12 +151,18 @@ fn sync_time(directory: &Path) -> anyhow::Result<Duration> {
     Ok(times[times.len() / 2])
 }
 
-async fn measure(case: &Case, program: &Program, count: usize, args: &Args) -> anyhow::Result<Row> {
+/// The row of a case, and of what it measures besides.
+async fn measure(case: &Case, program: &Program, count: usize, args: &Args) -> anyhow::Result<Vec<Row>> {
     let members = Members::start(program, count, &args.directory).await?;
     let (warm_up, measure) = (Duration::try_from_secs_f64(args.warm_up)?, Duration::try_from_secs_f64(args.seconds)?);
-    let mut context = Context { members, sizes: args.sizes, times: Times { warm_up, measure } };
+    let times = Times { warm_up, measure };
+    let mut context = Context { members, sizes: args.sizes, times, besides: Vec::new() };
     let measured = (case.run)(&mut context).await?;
     let resident: Vec<_> = context.members.usage().iter().map(|usage| usage.resident).collect();
-    let numbers = Numbers::new(&measured, &resident, &context.members.disk());
-    Ok(Row { case: case.name, members: count, program: program.name.clone(), numbers })
+    let disk = context.members.disk();
+    let row = |(case, measured): (&'static str, Measured)| {
+        let numbers = Numbers::new(&measured, &resident, &disk);
+        Row { case, members: count, program: program.name.clone(), numbers }
+    };
+    Ok([(case.name, measured)].into_iter().chain(context.besides).map(row).collect())
 }

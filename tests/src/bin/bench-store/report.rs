@@ -13,7 +13,7 @@ pub(crate) struct Row {
 }
 
 /// What is told of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Numbers {
     per_second: f64,
     p50: f64,
@@ -21,28 +21,29 @@ pub(crate) struct Numbers {
     p999: f64,
     /// Microseconds of processor time for each thing done, of all members.
     cpu_each: f64,
-    /// Seconds of processor time a second, of the member that used most.
-    cpu_most: f64,
-    /// MiB of the largest member.
-    resident: f64,
-    /// MiB of the largest member.
-    disk: f64,
+    /// Seconds of processor time of each member while it was measured, the most first.
+    cpu: Vec<f64>,
+    /// MiB of each member, the most first.
+    resident: Vec<f64>,
+    /// MiB of each member, the most first.
+    disk: Vec<f64>,
     errors: f64,
 }
 
-type Column = (&'static str, usize, fn(&Numbers) -> f64);
+/// One value, or one of each member.
+type Column = (&'static str, usize, fn(&Numbers) -> Vec<f64>);
 
-/// Heading, digits after the point, value; milliseconds, microseconds, cores and MiB.
+/// Heading, digits after the point, value; milliseconds, microseconds, seconds and MiB.
 const COLUMNS: [Column; 9] = [
-    ("per s", 0, |numbers| numbers.per_second),
-    ("p50 ms", 2, |numbers| numbers.p50),
-    ("p99 ms", 2, |numbers| numbers.p99),
-    ("p99.9 ms", 2, |numbers| numbers.p999),
-    ("CPU µs each", 1, |numbers| numbers.cpu_each),
-    ("busiest member, cores", 3, |numbers| numbers.cpu_most),
-    ("RSS MiB", 1, |numbers| numbers.resident),
-    ("disk MiB", 1, |numbers| numbers.disk),
-    ("errors", 0, |numbers| numbers.errors),
+    ("per s", 0, |numbers| vec![numbers.per_second]),
+    ("p50 ms", 2, |numbers| vec![numbers.p50]),
+    ("p99 ms", 2, |numbers| vec![numbers.p99]),
+    ("p99.9 ms", 2, |numbers| vec![numbers.p999]),
+    ("CPU µs each", 1, |numbers| vec![numbers.cpu_each]),
+    ("CPU s", 2, |numbers| numbers.cpu.clone()),
+    ("RSS MiB", 1, |numbers| numbers.resident.clone()),
+    ("disk MiB", 1, |numbers| numbers.disk.clone()),
+    ("errors", 0, |numbers| vec![numbers.errors]),
 ];
 
 impl Numbers {
@@ -50,9 +51,8 @@ impl Numbers {
     pub(crate) fn new(measured: &Measured, resident: &[u64], disk: &[u64]) -> Self {
         let (seconds, done) = (measured.time.as_secs_f64(), measured.latencies.count() as f64);
         let millis = |permille| measured.latencies.permille(permille).as_secs_f64() * 1e3;
-        let largest = |bytes: &[u64]| bytes.iter().copied().max().unwrap_or_default() as f64 / f64::from(1 << 20);
+        let mebibytes = |bytes: &[u64]| falling(bytes.iter().map(|bytes| *bytes as f64 / f64::from(1 << 20)));
         let cpu: Duration = measured.cpu.iter().sum();
-        let most = measured.cpu.iter().max().copied().unwrap_or_default();
         let over = |value: f64, divisor: f64| if divisor > 0.0 { value / divisor } else { 0.0 };
         Self {
             per_second: over(done, seconds),
@@ -60,19 +60,19 @@ impl Numbers {
             p99: millis(990),
             p999: millis(999),
             cpu_each: over(cpu.as_secs_f64() * 1e6, done),
-            cpu_most: over(most.as_secs_f64(), seconds),
-            resident: largest(resident),
-            disk: largest(disk),
+            cpu: falling(measured.cpu.iter().map(Duration::as_secs_f64)),
+            resident: mebibytes(resident),
+            disk: mebibytes(disk),
             errors: measured.errors as f64,
         }
     }
 
-    /// Column for column.
+    /// Column for column, member for member.
     pub(crate) fn median(all: &[Self]) -> Self {
-        let of = |value: fn(&Self) -> f64| {
-            let mut values: Vec<_> = all.iter().map(value).collect();
-            values.sort_by(f64::total_cmp);
-            values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or_default()
+        let of = |value: fn(&Self) -> f64| middle(all.iter().map(value));
+        let of_each = |values: fn(&Self) -> &Vec<f64>| {
+            let members = all.iter().map(|numbers| values(numbers).len()).min().unwrap_or_default();
+            (0..members).map(|member| middle(all.iter().map(|numbers| values(numbers)[member]))).collect()
         };
         Self {
             per_second: of(|numbers| numbers.per_second),
@@ -80,17 +80,34 @@ impl Numbers {
             p99: of(|numbers| numbers.p99),
             p999: of(|numbers| numbers.p999),
             cpu_each: of(|numbers| numbers.cpu_each),
-            cpu_most: of(|numbers| numbers.cpu_most),
-            resident: of(|numbers| numbers.resident),
-            disk: of(|numbers| numbers.disk),
+            cpu: of_each(|numbers| &numbers.cpu),
+            resident: of_each(|numbers| &numbers.resident),
+            disk: of_each(|numbers| &numbers.disk),
             errors: of(|numbers| numbers.errors),
         }
     }
 }
 
+/// The largest first: who leads is another one in each run.
+fn falling(values: impl Iterator<Item = f64>) -> Vec<f64> {
+    let mut values: Vec<_> = values.collect();
+    values.sort_by(|a, b| b.total_cmp(a));
+    values
+}
+
+fn middle(values: impl Iterator<Item = f64>) -> f64 {
+    let values = falling(values);
+    values.get(values.len() / 2).copied().unwrap_or_default()
+}
+
+fn written(values: &[f64], digits: usize) -> String {
+    let values: Vec<_> = values.iter().map(|value| format!("{value:.digits$}")).collect();
+    if values.is_empty() { "–".into() } else { values.join(" + ") }
+}
+
 /// The line of one run, as it is printed at once.
 pub(crate) fn line(row: &Row) -> String {
-    let cells = COLUMNS.map(|(heading, digits, value)| format!("{heading} {:.digits$}", value(&row.numbers)));
+    let cells = COLUMNS.map(|(heading, digits, value)| format!("{heading} {}", written(&value(&row.numbers), digits)));
     format!("  {} on {}, {}: {}", row.case, row.members, row.program, cells.join(", "))
 }
 
@@ -108,15 +125,15 @@ pub(crate) fn table(rows: &[Row], programs: &[String]) -> String {
         seen.push(group);
         let of = |program: &String| {
             let runs = rows.iter().filter(|row| (row.case, row.members) == group && row.program == *program);
-            let numbers: Vec<_> = runs.map(|row| row.numbers).collect();
+            let numbers: Vec<_> = runs.map(|row| row.numbers.clone()).collect();
             (!numbers.is_empty()).then(|| Numbers::median(&numbers))
         };
         let medians: Vec<_> = programs.iter().filter_map(|program| Some((program, of(program)?))).collect();
         for (program, numbers) in &medians {
-            out += &cells(group, program, |(_, digits, value)| format!("{:.*}", *digits, value(numbers)));
+            out += &cells(group, program, |(_, digits, value)| written(&value(numbers), *digits));
         }
         if let [(_, first), (_, second)] = &medians[..] {
-            out += &cells(group, "ratio", |(_, _, value)| ratio(value(first), value(second)));
+            out += &cells(group, "ratio", |(_, _, value)| ratio(value(first).iter().sum(), value(second).iter().sum()));
         }
     }
     out
@@ -158,14 +175,14 @@ mod tests {
         let table = table(&rows, &["ours".into(), "etcd".into()]);
         let lines: Vec<_> = table.lines().collect();
         assert_eq!(lines.len(), 5, "{table}");
-        assert!(lines[2].starts_with("| put-1 | 3 | ours | 200 | 2.00 | 2.00 | 2.00 | 25.0 | 0.005 | 3.0 |"), "{table}");
+        assert!(lines[2].starts_with("| put-1 | 3 | ours | 200 | 2.00 | 2.00 | 2.00 | 25.0 | 0.01 + 0.00 | 3.0 + 1.0 |"), "{table}");
         assert!(lines[3].starts_with("| put-1 | 3 | etcd | 50 |"), "{table}");
         assert!(lines[4].starts_with("| put-1 | 3 | ratio | 4.00 | 1.00 |") && lines[4].ends_with("| – | – |"), "{table}");
     }
 
     #[test]
-    fn a_case_in_which_nothing_is_done_has_its_processor_time_by_the_second() {
+    fn a_case_in_which_nothing_is_done_still_has_its_processor_time() {
         let idle = numbers(0, 100);
-        assert_eq!((idle.per_second, idle.cpu_each, idle.cpu_most), (0.0, 0.0, 0.05));
+        assert_eq!((idle.per_second, idle.cpu_each, idle.cpu), (0.0, 0.0, vec![0.1, 0.0]));
     }
 }

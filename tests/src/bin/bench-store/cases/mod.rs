@@ -28,14 +28,14 @@ pub(crate) struct Sizes {
     /// Keys that puts and ranges choose from, and that `fill` makes.
     #[arg(long, default_value_t = 100_000)]
     pub(crate) keys: usize,
-    /// Keys there are when `start-full` and `start-killed` start.
+    /// Keys there are at the starts of `start-full` and `start-killed`.
     #[arg(long, default_value_t = 1_000_000)]
     pub(crate) start_keys: usize,
     /// How often each of them was written.
     #[arg(long, default_value_t = 2)]
     pub(crate) start_versions: usize,
     /// Starts, and kills of a leader, in each run.
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 3)]
     pub(crate) repeats: usize,
 }
 
@@ -44,6 +44,8 @@ pub(crate) struct Context {
     pub(crate) members: Members,
     pub(crate) sizes: Sizes,
     pub(crate) times: Times,
+    /// What a case measures besides, under names of their own.
+    pub(crate) besides: Vec<(&'static str, Measured)>,
 }
 
 type Run = for<'a> fn(&'a mut Context) -> BoxFuture<'a, anyhow::Result<Measured>>;
@@ -79,8 +81,9 @@ pub(crate) const ALL: &[Case] = &[
     case("keep-alive-100", "lease keep-alives, 100 streams", 1, |context| Box::pin(lease::keep_alive(context, 100))),
     case("fill", "put so many keys once, 100 clients; then memory and disk", 1, |context| Box::pin(put::fill(context, 100))),
     case("start-empty", "start on an empty directory to first acknowledged put", 1, |context| Box::pin(start::empty(context))),
-    case("start-full", "the same with many keys and versions, after SIGTERM", 1, |context| Box::pin(start::full(context, false))),
-    case("start-killed", "the same after SIGKILL", 1, |context| Box::pin(start::full(context, true))),
+    case("start-full", "the same with many keys and versions, after SIGTERM; after SIGKILL it is start-killed", 1, |context| {
+        Box::pin(start::full(context))
+    }),
     case("fail-over", "SIGKILL of the leader to next acknowledged put", 3, |context| Box::pin(fail_over::fail_over(context))),
 ];
 

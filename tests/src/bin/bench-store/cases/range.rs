@@ -6,12 +6,9 @@ use rand::Rng;
 use super::{Context, put};
 use crate::load::{Client, Measured, dice};
 
-/// Clients that write the keys first.
-const FILLERS: usize = 100;
-
 pub(super) async fn range(context: &Context, clients: usize, serializable: bool) -> anyhow::Result<Measured> {
-    put::fill_keys(context, FILLERS, 256).await?;
     let keys = context.sizes.keys;
+    put::fill_together(context, keys, 1, 256).await?;
     let make = |index, channel| -> Client {
         let (client, mut dice) = (KvClient::new(channel), dice(index));
         Box::new(move || {
