@@ -5,6 +5,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod apply;
+pub mod cbor;
 pub mod field;
 pub mod go;
 pub mod gvk;

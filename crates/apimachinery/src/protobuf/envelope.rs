@@ -5,6 +5,9 @@ use super::{Error, wire};
 
 const MAGIC: &[u8] = b"k8s\0";
 
+/// The bytes in front of a frame that tell its length.
+pub const FRAME_HEAD: usize = 4;
+
 /// An object still encoded, with its type.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Unknown<'a> {
@@ -72,11 +75,11 @@ pub fn event(kind: &str, object: &[u8]) -> Vec<u8> {
     let mut raw = Vec::with_capacity(object.len() + 6);
     wire::put_bytes(&mut raw, 1, object);
     let mut out = Vec::with_capacity(raw.len() + kind.len() + 16);
-    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(&[0; FRAME_HEAD]);
     wire::put_bytes(&mut out, 1, kind.as_bytes());
     wire::put_bytes(&mut out, 2, &raw);
-    let length = u32::try_from(out.len() - 4).unwrap_or(u32::MAX);
-    out[..4].copy_from_slice(&length.to_be_bytes());
+    let length = u32::try_from(out.len() - FRAME_HEAD).unwrap_or(u32::MAX);
+    out[..FRAME_HEAD].copy_from_slice(&length.to_be_bytes());
     out
 }
 

@@ -13,7 +13,7 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
-pub use envelope::{Unknown, add_item, event, is_sealed, open, seal};
+pub use envelope::{FRAME_HEAD, Unknown, add_item, event, is_sealed, open, seal};
 pub use forms::Forms;
 
 /// Bytes that are no protobuf of the kind expected, or an object that has no such form.
