@@ -3,7 +3,7 @@
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
 use clap::Parser;
-use component::gates::FeatureGates;
+use component::gates::{Feature, FeatureGates, Stage};
 use ipnet::IpNet;
 
 /// What the server runs with. Flags are kube-apiserver's.
@@ -211,9 +211,11 @@ fn duration(text: &str) -> Result<Duration, String> {
     crate::pipeline::parse_go_duration(text).ok_or_else(|| format!("time: invalid duration {text:?}"))
 }
 
-/// No feature of this server can be switched yet; any name is refused as unknown.
+/// The features that can be switched, as upstream has them.
+const FEATURES: &[Feature] = &[Feature { name: crate::cbor::FEATURE, default: false, stage: Stage::Alpha }];
+
 fn feature_gates(text: &str) -> Result<FeatureGates, String> {
-    FeatureGates::parse(&[], text).map_err(|e| e.to_string())
+    FeatureGates::parse(FEATURES, text).map_err(|e| e.to_string())
 }
 
 fn port_range(text: &str) -> Result<PortRange, String> {

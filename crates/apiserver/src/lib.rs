@@ -8,6 +8,7 @@ pub(crate) mod admission;
 pub(crate) mod authn;
 pub(crate) mod authz;
 pub(crate) mod bootstrap;
+mod cbor;
 mod config;
 pub(crate) mod extensions;
 pub(crate) mod handlers;

@@ -158,6 +158,7 @@ fn assemble(
         issuer_documents: trust.issuer_documents,
         documents: Default::default(),
         cors: config.cors_allowed_origins.clone(),
+        cbor: config.feature_gates.enabled(crate::cbor::FEATURE),
         clock: Arc::new(SystemClock),
         shutdown,
     };

@@ -55,6 +55,8 @@ pub(crate) struct Server {
     pub(crate) documents: handlers::openapi::Documents,
     /// `--cors-allowed-origins`.
     pub(crate) cors: Vec<regex::Regex>,
+    /// Whether CBOR is spoken.
+    pub(crate) cbor: bool,
     /// The time.
     pub(crate) clock: Arc<dyn Clock>,
     /// Cancelled when the server is to stop: watches end then.

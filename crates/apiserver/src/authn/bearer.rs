@@ -1,4 +1,4 @@
-//! `Authorization: Bearer TOKEN`.
+//! `Authorization: Bearer TOKEN`, and the same token among the subprotocols of a WebSocket.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
-use super::{Authenticator, Error};
+use super::{Authenticator, Error, subprotocol};
 use crate::registry::TokenReviewer;
 use crate::request::UserInfo;
 
@@ -49,15 +49,19 @@ impl Bearer {
 #[async_trait]
 impl Authenticator for Bearer {
     async fn authenticate(&self, request: &Parts) -> Result<Option<UserInfo>, Error> {
-        let Some(token) = token(request) else { return Ok(None) };
+        let token = match token(request) {
+            Some(token) => Some(token.to_owned()),
+            None => subprotocol::token(&request.headers)?,
+        };
+        let Some(token) = token else { return Ok(None) };
         // Tokens themselves are not kept.
-        let (hash, now): ([u8; 32], _) = (Sha256::digest(token).into(), Instant::now());
+        let (hash, now): ([u8; 32], _) = (Sha256::digest(&token).into(), Instant::now());
         let known =
             self.remembered.lock().get(&hash).filter(|(found, _)| now.duration_since(*found) < REMEMBERED).map(|(_, user)| user.clone());
         if known.is_some() {
             return Ok(known);
         }
-        let (user, _) = self.reviewer.review(token, &[]).await?;
+        let (user, _) = self.reviewer.review(&token, &[]).await?;
         self.remember(hash, user.clone(), now);
         Ok(Some(user))
     }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{Ask, options, update::check_name};
 use crate::{
-    negotiate::BodyKind,
+    negotiate::{BodyKind, media_type},
     registry::{
         catalog::Served,
         codec::{self, complain},
@@ -23,16 +23,28 @@ use crate::{
     request::RequestContext,
 };
 
-/// The media type of configurations to apply; JSON is YAML too.
-pub(super) const MEDIA_TYPE: &str = "application/apply-patch+yaml";
+/// The media types of configurations to apply, the second one where its feature is on; JSON is YAML too.
+const MEDIA_TYPES: [&str; 2] = ["application/apply-patch+yaml", "application/apply-patch+cbor"];
+
+/// The media types of configurations to apply.
+pub(super) fn media_types(cbor: bool) -> &'static [&'static str] {
+    if cbor { &MEDIA_TYPES } else { &MEDIA_TYPES[..1] }
+}
+
+/// How the configuration is encoded that a request asks to apply; `None` where it asks for something else.
+pub(super) fn body_kind(ask: &Ask) -> Option<BodyKind> {
+    let wanted = media_type(ask.headers());
+    let at = media_types(ask.server.cbor).iter().position(|known| *known == wanted)?;
+    Some([BodyKind::Yaml, BodyKind::Cbor][at])
+}
 
 /// Applies the body to the object under one of its views, creating it where there is none.
-pub(super) async fn serve(mut ask: Ask, view: View) -> Result<Response, Status> {
+pub(super) async fn serve(mut ask: Ask, kind: BodyKind, view: View) -> Result<Response, Status> {
     let options = options::write(&ask.query, "PatchOptions", Some(true))?;
     ask.ctx.dry_run = options.dry_run;
     let body = ask.body().await?;
     let change = Apply {
-        config: read(&ask.ctx, &body)?,
+        config: read(&ask.ctx, kind, &body)?,
         force: options.value.get("force") == Some(&Value::Bool(true)),
         ignored: ask.served.ignored(&view),
         ctx: ask.ctx.clone(),
@@ -43,14 +55,16 @@ pub(super) async fn serve(mut ask: Ask, view: View) -> Result<Response, Status> 
     ask.answer(if created { StatusCode::CREATED } else { StatusCode::OK }, &stored)
 }
 
-/// Reads a configuration. Errors: 400.
-pub(super) fn read(ctx: &RequestContext, body: &[u8]) -> Result<Value, Status> {
+/// Reads a configuration. Errors: 400, which speaks of YAML in any case, as upstream's does.
+pub(super) fn read(ctx: &RequestContext, kind: BodyKind, body: &[u8]) -> Result<Value, Status> {
     let broken = |why: String| Status::bad_request(format!("error decoding YAML: {why}"));
-    let node = codec::parse(BodyKind::Yaml, body).map_err(|why| broken(format!("error converting YAML to JSON: {why}")))?;
+    let (syntax, wrong) = match kind {
+        BodyKind::Cbor => ("", "cbor: cannot unmarshal"),
+        _ => ("error converting YAML to JSON: ", "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal"),
+    };
+    let node = codec::parse(kind, body).map_err(|why| broken(format!("{syntax}{why}")))?;
     if !matches!(node, raw::Node::Object(_) | raw::Node::Null) {
-        let (prefix, words) =
-            ("error unmarshaling JSON: while decoding JSON: json: cannot unmarshal", "into Go value of type map[string]interface {}");
-        return Err(broken(format!("{prefix} {} {words}", node.type_name())));
+        return Err(broken(format!("{wrong} {} into Go value of type map[string]interface {{}}", node.type_name())));
     }
     let strict = raw::duplicates(&node).into_iter().map(|path| format!("duplicate field \"{path}\"")).collect();
     complain(ctx, strict, |text| Status::bad_request(format!("error strict decoding YAML: {text}")))?;

@@ -85,7 +85,7 @@ impl Ask {
 
     /// The body as an object of the expected kind, defaulted.
     pub(crate) async fn object(&mut self, expect: &Expect<'_>) -> Result<Object, Status> {
-        let kind = BodyKind::of(self.headers())?;
+        let kind = BodyKind::of(self.headers(), self.server.cbor)?;
         let bytes = self.body().await?;
         codec::decode(&self.ctx, expect, kind, &bytes)
     }

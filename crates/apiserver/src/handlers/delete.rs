@@ -12,7 +12,7 @@ use crate::registry::{DeleteOptions, store::Deleted};
 
 pub(super) async fn serve(mut ask: Ask) -> Result<Response, Status> {
     let body = ask.body().await?;
-    let (options, value) = options::delete(&ask.query, ask.headers(), &body)?;
+    let (options, value) = options::delete(&ask.query, ask.headers(), ask.server.cbor, &body)?;
     ask.ctx.dry_run = options.dry_run;
     let name = ask.ctx.info.name.clone();
     let deleted = ask.store()?.delete(&ask.ctx, &name, &options, &value).await?;

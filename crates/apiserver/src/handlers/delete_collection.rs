@@ -12,7 +12,7 @@ const PARALLEL: usize = 8;
 
 pub(super) async fn serve(mut ask: Ask) -> Result<Response, Status> {
     let body = ask.body().await?;
-    let (options, value) = options::delete(&ask.query, ask.headers(), &body)?;
+    let (options, value) = options::delete(&ask.query, ask.headers(), ask.server.cbor, &body)?;
     ask.ctx.dry_run = options.dry_run;
     let store = ask.store()?;
     let found = store.list(&ask.ctx, list::list_options(&ask)?).await?;

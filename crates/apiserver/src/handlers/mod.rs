@@ -48,13 +48,13 @@ pub(crate) async fn dispatch(State(server): State<Arc<Server>>, request: Request
         return nonresource::serve(server, request, &info).await;
     }
     let inside = request.extensions().get::<InProcess>().is_some();
-    let Some(served) = find(&server, &info, inside) else { return missing(&server, &info) };
     let query = crate::request::parse_query(request.uri().query().unwrap_or_default());
+    let errors = for_errors(request.headers(), &query, server.cbor);
+    let Some(served) = find(&server, &info, inside) else { return missing(&server, &info, errors) };
     let watch = info.is_collection && served.resource.serves("watch");
-    let offer = Offer { forms: true, watch, protobuf: !served.resource.is_custom() };
-    let errors = for_errors(request.headers(), &query);
+    let offer = Offer { forms: true, watch, protobuf: !served.resource.is_custom(), cbor: server.cbor };
     let Some(route) = Route::of(&served, &info, request.method(), inside) else {
-        return status_response(Negotiated::PLAIN, &Status::method_not_allowed());
+        return status_response(errors, &Status::method_not_allowed());
     };
     let negotiated = match negotiate(request.headers(), &query, offer) {
         Ok(negotiated) => negotiated,
@@ -102,17 +102,17 @@ fn find(server: &Server, info: &RequestInfo, inside: bool) -> Option<Arc<Served>
     (fits && known).then_some(served)
 }
 
-fn missing(server: &Server, info: &RequestInfo) -> Response {
+fn missing(server: &Server, info: &RequestInfo, errors: Negotiated) -> Response {
     let catalog = server.hub.catalog.load();
     if catalog.group(&info.group).is_none_or(|group| group.custom) {
         // Of a custom resource that is there, a subresource may be missing.
         return match catalog.find(&info.group, &info.version, &info.resource).filter(|_| !info.subresource.is_empty()) {
-            Some(served) => status_response(Negotiated::PLAIN, &Status::not_found(&served.resource.group_resource(), &info.name)),
-            None if server.hub.incomplete.load(Ordering::Acquire) => status_response(Negotiated::PLAIN, &too_early()),
+            Some(served) => status_response(errors, &Status::not_found(&served.resource.group_resource(), &info.name)),
+            None if server.hub.incomplete.load(Ordering::Acquire) => status_response(errors, &too_early()),
             None => nonresource::page_not_found(),
         };
     }
-    status_response(Negotiated::PLAIN, &Status::not_found_path())
+    status_response(errors, &Status::not_found_path())
 }
 
 /// A client must not take for gone what this server has not read yet.

@@ -10,24 +10,25 @@ use tower::ServiceExt;
 
 use super::discovery;
 use crate::{
-    negotiate::{Format, Negotiated, Offer, negotiate, status_response, value_response},
+    negotiate::{Format, Negotiated, Offer, for_errors, negotiate, status_response, value_response},
     request::{RequestInfo, parse_query},
     server::Server,
 };
 
 pub(super) async fn serve(server: Arc<Server>, request: Request<Body>, info: &RequestInfo) -> Response {
     let path = info.path.as_str();
+    let errors = for_errors(request.headers(), &[], server.cbor);
     if is_probe(path) {
         return match *request.method() {
             Method::GET | Method::HEAD => probe(&server, request).await,
-            _ => status_response(Negotiated::PLAIN, &Status::method_not_allowed()),
+            _ => status_response(errors, &Status::method_not_allowed()),
         };
     }
     let Some(answer) = find(&server, &request, path) else { return page_not_found() };
     if *request.method() != Method::GET {
-        return status_response(Negotiated::PLAIN, &Status::method_not_allowed());
+        return status_response(errors, &Status::method_not_allowed());
     }
-    answer.unwrap_or_else(|status| status_response(Negotiated::PLAIN, &status))
+    answer.unwrap_or_else(|status| status_response(errors, &status))
 }
 
 fn is_probe(path: &str) -> bool {
@@ -67,14 +68,14 @@ fn find(server: &Arc<Server>, request: &Request<Body>, path: &str) -> Option<Res
         [".well-known", "openid-configuration"] | ["openid", "v1", "jwks"] => return keys(server, path),
         _ => return None,
     };
-    Some(plain(request, &value))
+    Some(plain(server, request, &value))
 }
 
-fn plain(request: &Request<Body>, value: &Value) -> Result<Response, Status> {
+fn plain(server: &Server, request: &Request<Body>, value: &Value) -> Result<Response, Status> {
     let query = parse_query(request.uri().query().unwrap_or_default());
-    let mut negotiated = negotiate(request.headers(), &query, Offer::PLAIN)?;
+    let mut negotiated = negotiate(request.headers(), &query, Offer::plain(server.cbor))?;
     // The version and the list of paths are no objects: upstream writes them in JSON whatever is asked for.
-    if negotiated.format == Format::Protobuf && value.get("kind").is_none() {
+    if matches!(negotiated.format, Format::Protobuf | Format::Cbor) && value.get("kind").is_none() {
         negotiated = Negotiated::PLAIN;
     }
     Ok(value_response(StatusCode::OK, negotiated, value))
@@ -87,7 +88,7 @@ fn top(server: &Server, request: &Request<Body>, which: &str) -> Result<Response
         return Ok(discovery::aggregated_response(&value, version, request.headers()));
     }
     let value = if which == "api" { discovery::core_versions(&catalog, &server.advertised) } else { discovery::groups(&catalog) };
-    plain(request, &value)
+    plain(server, request, &value)
 }
 
 fn keys(server: &Server, path: &str) -> Option<Result<Response, Status>> {

@@ -108,11 +108,11 @@ fn check_dry_run(values: &[String]) -> ErrorList {
 }
 
 /// Reads and checks DeleteOptions: the body if there is one, else the query.
-pub(crate) fn delete(query: &Query, headers: &HeaderMap, body: &[u8]) -> Result<(DeleteOptions, Value), Status> {
+pub(crate) fn delete(query: &Query, headers: &HeaderMap, cbor: bool, body: &[u8]) -> Result<(DeleteOptions, Value), Status> {
     let mut value = if body.is_empty() {
         delete_query(query)?
     } else {
-        to_value(BodyKind::of(headers)?, body, &schema::builtin(DELETE_OPTIONS))
+        to_value(BodyKind::of(headers, cbor)?, body, &schema::builtin(DELETE_OPTIONS))
             .map_err(|e| Status::bad_request(format!("error decoding DeleteOptions: {e}")))?
     };
     if !value.is_object() {

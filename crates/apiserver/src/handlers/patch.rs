@@ -33,8 +33,8 @@ pub(super) async fn serve(ask: Ask) -> Result<Response, Status> {
 
 /// PATCH of the object under one of its views.
 pub(super) async fn apply(mut ask: Ask, view: View) -> Result<Response, Status> {
-    if media_type(ask.headers()) == super::apply::MEDIA_TYPE {
-        return super::apply::serve(ask, view).await;
+    if let Some(kind) = super::apply::body_kind(&ask) {
+        return super::apply::serve(ask, kind, view).await;
     }
     let kind = Kind::of(&ask)?;
     let options = options::write(&ask.query, "PatchOptions", Some(false))?;
@@ -62,17 +62,11 @@ impl Kind {
             "application/json-patch+json" => Ok(Self::Json),
             "application/merge-patch+json" => Ok(Self::Merge),
             "application/strategic-merge-patch+json" if built_in => Ok(Self::Strategic),
-            _ if built_in => Err(Status::unsupported_media_type(&[
-                "application/json-patch+json",
-                "application/merge-patch+json",
-                "application/strategic-merge-patch+json",
-                super::apply::MEDIA_TYPE,
-            ])),
-            _ => Err(Status::unsupported_media_type(&[
-                "application/json-patch+json",
-                "application/merge-patch+json",
-                super::apply::MEDIA_TYPE,
-            ])),
+            _ => {
+                let patches = ["application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json"];
+                let patches = if built_in { &patches[..] } else { &patches[..2] };
+                Err(Status::unsupported_media_type(&[patches, super::apply::media_types(ask.server.cbor)].concat()))
+            }
         }
     }
 }

@@ -18,7 +18,6 @@ use serde_json::{Value, json};
 
 use super::{Ask, options, patch, update::check_name};
 use crate::{
-    negotiate::media_type,
     registry::{
         ScalePaths,
         codec::Expect,
@@ -46,12 +45,13 @@ pub(super) async fn serve(mut ask: Ask, paths: ScalePaths) -> Result<Response, S
         return Ok(ask.plain(StatusCode::OK, &scale_of(&object, &paths).value()));
     }
     let patching = ask.ctx.verb() == "patch";
-    let applying = patching && media_type(ask.headers()) == super::apply::MEDIA_TYPE;
-    let options = options::write(&ask.query, if patching { "PatchOptions" } else { "UpdateOptions" }, patching.then_some(applying))?;
+    let applied = super::apply::body_kind(&ask).filter(|_| patching);
+    let of = if patching { "PatchOptions" } else { "UpdateOptions" };
+    let options = options::write(&ask.query, of, patching.then_some(applied.is_some()))?;
     ask.ctx.dry_run = options.dry_run;
-    let wish = if applying {
+    let wish = if let Some(kind) = applied {
         let body = ask.body().await?;
-        let config = super::apply::read(&ask.ctx, &body)?;
+        let config = super::apply::read(&ask.ctx, kind, &body)?;
         Wish::Apply {
             ctx: ask.ctx.clone(),
             config,

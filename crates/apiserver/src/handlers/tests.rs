@@ -1,5 +1,6 @@
 //! The whole service in process, on memory storage.
 
+mod content;
 mod custom;
 mod deletion;
 mod eviction;
@@ -50,6 +51,10 @@ fn api_with(chain: impl FnOnce(Loopback) -> Chain) -> Service {
 }
 
 fn api_of(hub: Arc<Hub>, loopback: &Loopback) -> Service {
+    api_speaking(hub, loopback, false)
+}
+
+fn api_speaking(hub: Arc<Hub>, loopback: &Loopback, cbor: bool) -> Service {
     let metrics = Arc::new(Registry::new());
     let server = Server {
         hub,
@@ -65,6 +70,7 @@ fn api_of(hub: Arc<Hub>, loopback: &Loopback) -> Service {
         issuer_documents: None,
         documents: Default::default(),
         cors: Vec::new(),
+        cbor,
         clock: Arc::new(SystemClock),
         shutdown: Shutdown::new(),
     };

@@ -1,13 +1,17 @@
-//! Watches: one line of JSON or one frame of protobuf per event, until the client goes, time is up or history is gone.
+//! Watches: one line of JSON, one frame of protobuf or one item of CBOR per event, or a message of a WebSocket, until the client goes, time
+//! is up or history is gone.
 
 use std::{sync::Arc, time::Duration};
 
 use apimachinery::{Object, status::Status};
 use axum::{body::Body, response::Response};
 use bytes::Bytes;
-use futures::StreamExt;
+use futures::{Stream, StreamExt};
 use http::{HeaderValue, header};
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
+use streaming::websocket::{self, Marking};
 use tokio::time::Instant;
 
 use super::{
@@ -17,9 +21,10 @@ use super::{
     shape::{Include, row, table},
 };
 use crate::{
-    negotiate::{Form, Format, partial},
+    cbor,
+    negotiate::{Form, Format, partial, watch_types},
     protobuf,
-    registry::{Resource, store::Store},
+    registry::{Resource, go_on, store::Store},
     storage::{self, Event, Verb, WatchItem, WatchOptions, WatchStart},
 };
 
@@ -30,6 +35,9 @@ const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 const LAST_EVENTS: Duration = Duration::from_millis(500);
 
 pub(super) async fn serve(ask: Ask) -> Result<Response, Status> {
+    if ask.negotiated.format == Format::Yaml {
+        return Err(Status::not_acceptable(watch_types(ask.server.cbor)));
+    }
     let query = options::list(&ask.query, true)?;
     let store = ask.store()?;
     let mut predicate = predicate(&ask)?;
@@ -62,9 +70,37 @@ pub(super) async fn serve(ask: Ask) -> Result<Response, Status> {
         *done |= last;
         std::future::ready(out)
     });
-    let mut response = Response::new(Body::from_stream(frames.map(Ok::<_, std::convert::Infallible>)));
+    let mut response = match websocket::is_websocket(ask.headers()) {
+        true => over_websocket(ask, frames)?,
+        false => Response::new(Body::from_stream(frames.map(Ok::<_, std::convert::Infallible>))),
+    };
+    if response.status().is_client_error() {
+        return Ok(response);
+    }
     response.headers_mut().insert(header::CONTENT_TYPE, content_type);
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    Ok(response)
+}
+
+/// Each event as a message of its own: JSON in text, all else in bytes, where nothing has to tell how long it is.
+fn over_websocket(mut ask: Ask, frames: impl Stream<Item = Bytes> + Send + 'static) -> Result<Response, Status> {
+    let mut response = match websocket::accept_any(ask.headers()) {
+        Ok(switched) => switched.map(|()| Body::empty()),
+        Err(refused) => return Ok(refused.map(Body::from)),
+    };
+    let switching = ask.parts.extensions.remove::<OnUpgrade>();
+    let switching = switching.ok_or_else(|| Status::internal("unable to upgrade: unable to hijack response"))?;
+    let (marking, skipped) = match ask.negotiated.format {
+        Format::Json | Format::Yaml => (Marking::Text, 0),
+        Format::Protobuf => (Marking::Binary, protobuf::FRAME_HEAD),
+        Format::Cbor => (Marking::Binary, 0),
+    };
+    go_on(&mut response, async move {
+        match switching.await {
+            Ok(client) => websocket::feed(TokioIo::new(client), marking, frames.map(|frame| frame.slice(skipped.min(frame.len())..))).await,
+            Err(error) => tracing::debug!(%error, "a watch could not take its WebSocket"),
+        }
+    });
     Ok(response)
 }
 
@@ -96,7 +132,7 @@ impl Encoder {
         let clock = ask.server.clock.clone();
         let (format, form) = (ask.negotiated.format, ask.negotiated.form);
         Ok(Self {
-            as_stored: format != Format::Protobuf && form == Form::Object && store.bytes_as_stored(),
+            as_stored: format == Format::Json && form == Form::Object && store.bytes_as_stored(),
             name: format!("{format:?} {form:?} {:?}", ask.served.resource),
             resource: ask.served.resource.clone(),
             format,
@@ -111,6 +147,7 @@ impl Encoder {
     fn content_type(&self) -> HeaderValue {
         HeaderValue::from_static(match self.format {
             Format::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
+            Format::Cbor => "application/cbor-seq",
             Format::Json | Format::Yaml => "application/json",
         })
     }
@@ -160,8 +197,10 @@ impl Encoder {
     }
 
     fn encode(&self, kind: &str, object: &Value) -> Result<Bytes, Status> {
-        if self.format == Format::Protobuf {
-            return Ok(protobuf::event(kind, &protobuf::encode(object)?).into());
+        match self.format {
+            Format::Protobuf => return Ok(protobuf::event(kind, &protobuf::encode(object)?).into()),
+            Format::Cbor => return Ok(cbor::event(kind, &cbor::encode(object)).into()),
+            Format::Json | Format::Yaml => {}
         }
         let mut out = json!({"type": kind, "object": object}).to_string();
         out.push('\n');

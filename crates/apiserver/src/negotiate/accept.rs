@@ -1,5 +1,8 @@
 //! Parses `Accept` and picks the first clause this server can produce, as upstream's negotiation does.
 
+#[cfg(test)]
+mod tests;
+
 use apimachinery::status::{Details, Status, reason};
 use http::{HeaderMap, header};
 
@@ -12,6 +15,8 @@ pub(crate) enum Format {
     Yaml,
     /// `application/vnd.kubernetes.protobuf`.
     Protobuf,
+    /// `application/cbor`; watches are `application/cbor-seq`.
+    Cbor,
 }
 
 /// What an object is turned into before it is encoded.
@@ -47,15 +52,32 @@ pub(crate) struct Offer {
     pub(crate) watch: bool,
     /// Whether the object itself has a protobuf form, as all but custom resources have.
     pub(crate) protobuf: bool,
+    /// CBOR, where its feature is on.
+    pub(crate) cbor: bool,
 }
 
 impl Offer {
     /// Plain objects only (discovery, errors).
-    pub(crate) const PLAIN: Self = Self { forms: false, watch: false, protobuf: true };
+    pub(crate) fn plain(cbor: bool) -> Self {
+        Self { forms: false, watch: false, protobuf: true, cbor }
+    }
 }
 
-const TYPES: [&str; 3] = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
-const WATCH_TYPES: [&str; 2] = ["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
+/// The media types of objects, the last one where its feature is on.
+const TYPES: [&str; 4] = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf", CBOR];
+const CBOR: &str = "application/cbor";
+const WATCH_TYPES: [&str; 3] =
+    ["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch", "application/cbor-seq"];
+
+/// The media types of objects.
+pub(super) fn types(cbor: bool) -> &'static [&'static str] {
+    if cbor { &TYPES } else { &TYPES[..3] }
+}
+
+/// The media types of watches.
+pub(crate) fn watch_types(cbor: bool) -> &'static [&'static str] {
+    if cbor { &WATCH_TYPES } else { &WATCH_TYPES[..2] }
+}
 
 /// One clause of an Accept header.
 #[derive(Debug, PartialEq)]
@@ -66,31 +88,48 @@ struct Clause<'a> {
 }
 
 impl<'a> Clause<'a> {
-    fn parse(text: &'a str) -> Self {
+    /// `None` for what is no type at all.
+    fn parse(text: &'a str) -> Option<Self> {
         let mut parts = text.split(';').map(str::trim);
-        let media_type = parts.next().unwrap_or_default();
+        let media_type = match parts.next().unwrap_or_default() {
+            "*" => "*/*",
+            named if named.split('/').count() == 2 => named,
+            _ => return None,
+        };
         let params: Vec<_> = parts.filter_map(|p| p.split_once('=')).map(|(k, v)| (k.trim(), v.trim())).collect();
-        let quality = params.iter().find(|(k, _)| *k == "q").and_then(|(_, v)| v.parse().ok()).unwrap_or(1.0);
-        Self { media_type, params, quality }
+        let quality = params.iter().find(|(k, _)| *k == "q").map_or(1.0, |(_, v)| v.parse().unwrap_or(0.0));
+        Some(Self { media_type, params, quality })
+    }
+
+    /// Upstream's order (goautoneg): by quality, but what is named goes before a pattern that was sent earlier, whatever their qualities.
+    fn goes_before(&self, other: &Self) -> bool {
+        let any = |clause: &Self| clause.media_type.starts_with("*/");
+        let any_of_type = |clause: &Self| clause.media_type.ends_with("/*");
+        self.quality > other.quality || (!any(self) && any(other)) || (!any_of_type(self) && any_of_type(other))
     }
 
     fn param(&self, key: &str) -> &'a str {
         self.params.iter().find(|(k, _)| *k == key).map_or("", |(_, v)| v)
     }
 
-    fn format(&self) -> Option<Format> {
+    fn format(&self, offer: Offer) -> Option<Format> {
         match self.media_type {
-            "application/json" | "*/*" | "application/*" | "" => Some(Format::Json),
+            "application/json" | "*/*" | "application/*" => Some(Format::Json),
             "application/yaml" => Some(Format::Yaml),
             "application/vnd.kubernetes.protobuf" => Some(Format::Protobuf),
+            CBOR if offer.cbor => Some(Format::Cbor),
             _ => None,
         }
     }
 
     /// Upstream: `RequestScope.AllowsMediaTypeTransform`.
     fn form(&self, format: Format, offer: Offer) -> Option<Form> {
+        let streams = matches!(self.param("stream"), "" | "watch") && (format != Format::Yaml || self.param("stream").is_empty());
+        if !streams {
+            return None;
+        }
         let kind = self.param("as");
-        if kind.is_empty() {
+        if [kind, self.param("g"), self.param("v")].iter().all(|param| param.is_empty()) {
             return (offer.protobuf || format != Format::Protobuf).then_some(Form::Object);
         }
         if !offer.forms || self.param("g") != "meta.k8s.io" {
@@ -114,32 +153,43 @@ impl<'a> Clause<'a> {
 /// Picks the answer's form. Errors: 406 in the two wordings upstream has for it.
 pub(crate) fn negotiate(headers: &HeaderMap, query: &[(String, String)], offer: Offer) -> Result<Negotiated, Status> {
     let pretty = wants_pretty(headers, query);
-    let accept = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or("*/*");
-    let mut clauses: Vec<_> = accept.split(',').map(|c| Clause::parse(c.trim())).collect();
-    clauses.sort_by(|a, b| b.quality.total_cmp(&a.quality));
-    // Where no type is known at all, go-restful refuses, in words of its own.
-    if !clauses.iter().any(|clause| clause.format().is_some()) {
+    let accept = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()).filter(|accept| !accept.is_empty()).unwrap_or("*/*");
+    let clauses = in_order(accept.split(',').filter_map(Clause::parse));
+    // Where nothing is known by its name, go-restful refuses, in words of its own; custom resources are not behind it.
+    if offer.protobuf && !clauses.iter().any(|clause| clause.media_type == "*/*" || available(offer).contains(&clause.media_type)) {
         return Err(none_available(offer));
     }
     let pick = clauses.iter().find_map(|clause| {
-        let format = clause.format()?;
-        Some(Negotiated { format, form: clause.form(format, offer)?, pretty })
+        let format = clause.format(offer)?;
+        Some(Negotiated { format, form: clause.form(format, offer)?, pretty: pretty || clause.param("pretty") == "1" })
     });
-    pick.ok_or_else(|| Status::not_acceptable(&TYPES))
+    pick.ok_or_else(|| Status::not_acceptable(types(offer.cbor)))
 }
 
 /// The form of an error, whatever the endpoint offers: JSON where nothing else is asked for that errors have. Upstream:
 /// `responsewriters.ErrorNegotiated`.
-pub(crate) fn for_errors(headers: &HeaderMap, query: &[(String, String)]) -> Negotiated {
-    negotiate(headers, query, Offer::PLAIN).unwrap_or(Negotiated::PLAIN)
+pub(crate) fn for_errors(headers: &HeaderMap, query: &[(String, String)], cbor: bool) -> Negotiated {
+    negotiate(headers, query, Offer::plain(cbor)).unwrap_or(Negotiated::PLAIN)
+}
+
+/// Sorted as Go sorts few elements, by insertion: the order is none that could be sorted by otherwise.
+fn in_order<'a>(clauses: impl Iterator<Item = Clause<'a>>) -> Vec<Clause<'a>> {
+    let mut sorted: Vec<Clause<'a>> = Vec::new();
+    for clause in clauses {
+        let at = sorted.iter().rposition(|before| !clause.goes_before(before)).map_or(0, |at| at + 1);
+        sorted.insert(at, clause);
+    }
+    sorted
+}
+
+/// All that go-restful lets pass.
+fn available(offer: Offer) -> Vec<&'static str> {
+    let watch = if offer.watch { watch_types(offer.cbor) } else { &[] };
+    [types(offer.cbor), watch].concat()
 }
 
 fn none_available(offer: Offer) -> Status {
-    let mut types = TYPES.to_vec();
-    if offer.watch {
-        types.extend(WATCH_TYPES);
-    }
-    let text = format!("406: Not Acceptable\n\nAvailable representations: {}", types.join(", "));
+    let text = format!("406: Not Acceptable\n\nAvailable representations: {}", available(offer).join(", "));
     Status::failure(406, reason::NOT_ACCEPTABLE, text).with_details(Details::default())
 }
 
@@ -150,66 +200,4 @@ fn wants_pretty(headers: &HeaderMap, query: &[(String, String)]) -> bool {
     }
     let agent = headers.get(header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or_default();
     ["curl", "Wget", "Mozilla/5.0"].iter().any(|a| agent.starts_with(a))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn offered(accept: &str, protobuf: bool) -> Result<(Format, Form), u16> {
-        let mut headers = HeaderMap::new();
-        headers.insert(header::ACCEPT, accept.parse().unwrap());
-        let offer = Offer { forms: true, watch: true, protobuf };
-        negotiate(&headers, &[], offer).map(|n| (n.format, n.form)).map_err(|s| s.code)
-    }
-
-    fn pick(accept: &str) -> Result<(Format, Form), u16> {
-        offered(accept, true)
-    }
-
-    #[test]
-    fn the_first_clause_that_can_be_produced_wins() {
-        let kubectl = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
-        assert_eq!(pick(kubectl), Ok((Format::Json, Form::Table("v1"))));
-        assert_eq!(pick("application/vnd.kubernetes.protobuf,application/json"), Ok((Format::Protobuf, Form::Object)));
-        assert_eq!(pick("*/*"), Ok((Format::Json, Form::Object)));
-    }
-
-    #[test]
-    fn quality_orders_clauses() {
-        assert_eq!(pick("application/yaml;q=0.5,application/json;q=0.8"), Ok((Format::Json, Form::Object)));
-        assert_eq!(pick("application/json;q=0.1,application/yaml"), Ok((Format::Yaml, Form::Object)));
-    }
-
-    #[test]
-    fn what_cannot_be_produced_is_not_acceptable() {
-        assert_eq!(pick("application/xml"), Err(406));
-        assert_eq!(pick("application/json;as=Nonsense;v=v1;g=meta.k8s.io"), Err(406));
-    }
-
-    #[test]
-    fn custom_resources_have_protobuf_for_their_metadata_only() {
-        let partial = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
-        assert_eq!(offered(partial, false), Ok((Format::Protobuf, Form::Partial("v1"))));
-        assert_eq!(offered("application/vnd.kubernetes.protobuf,application/json", false), Ok((Format::Json, Form::Object)));
-        assert_eq!(offered("application/vnd.kubernetes.protobuf", false), Err(406));
-    }
-
-    #[test]
-    fn tables_have_no_protobuf() {
-        let table = "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io";
-        assert_eq!(pick(table), Err(406));
-        assert_eq!(pick(&format!("{table},application/json")), Ok((Format::Json, Form::Object)));
-    }
-
-    #[test]
-    fn errors_take_the_first_form_that_is_no_transformation() {
-        let errors = |accept: &str| for_errors(&HeaderMap::from_iter([(header::ACCEPT, accept.parse().unwrap())]), &[]).format;
-        assert_eq!(
-            errors("application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"),
-            Format::Json
-        );
-        assert_eq!(errors("application/vnd.kubernetes.protobuf,application/json"), Format::Protobuf);
-        assert_eq!(errors("application/xml"), Format::Json);
-    }
 }

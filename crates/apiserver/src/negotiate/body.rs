@@ -1,18 +1,17 @@
-//! Reads request bodies: size limit, content type, JSON or YAML.
+//! Reads request bodies: size limit, content type, and the loose reading of options.
 
-use apimachinery::{schema::Schema, status::Status};
+use apimachinery::{cbor, schema::Schema, status::Status};
 use axum::body::Body;
 use bytes::Bytes;
 use http::{HeaderMap, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::Value;
 
+use super::accept::types;
 use crate::protobuf;
 
 /// The largest body taken, in bytes (upstream's 3 MiB).
 const MAX_BODY: usize = 3 * 1024 * 1024;
-
-const TYPES: [&str; 3] = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
 
 /// How a body is encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,16 +22,20 @@ pub(crate) enum BodyKind {
     Yaml,
     /// Kubernetes' protobuf, of built-in kinds.
     Protobuf,
+    /// CBOR.
+    Cbor,
 }
 
 impl BodyKind {
-    /// From the content type. Errors: 415.
-    pub(crate) fn of(headers: &HeaderMap) -> Result<Self, Status> {
+    /// From the content type; CBOR is taken where its feature is on. Errors: 415.
+    pub(crate) fn of(headers: &HeaderMap, cbor: bool) -> Result<Self, Status> {
         match media_type(headers).as_str() {
-            "" | "*/*" | "application/json" => Ok(Self::Json),
+            _ if !has_sound_parameters(headers) => Err(Status::unsupported_media_type(types(cbor))),
+            "" | "application/json" => Ok(Self::Json),
             "application/yaml" => Ok(Self::Yaml),
             "application/vnd.kubernetes.protobuf" => Ok(Self::Protobuf),
-            _ => Err(Status::unsupported_media_type(&TYPES)),
+            "application/cbor" if cbor => Ok(Self::Cbor),
+            _ => Err(Status::unsupported_media_type(types(cbor))),
         }
     }
 }
@@ -41,6 +44,15 @@ impl BodyKind {
 pub(crate) fn media_type(headers: &HeaderMap) -> String {
     let value = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
     value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+/// Whether what follows the media type is parameters with values, as Go wants it.
+fn has_sound_parameters(headers: &HeaderMap) -> bool {
+    let value = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    let parameters = value.split(';').skip(1).map(str::trim).filter(|parameter| !parameter.is_empty());
+    parameters
+        .map(|parameter| parameter.split_once('='))
+        .all(|pair| pair.is_some_and(|(name, value)| !name.is_empty() && !value.is_empty()))
 }
 
 /// Reads the whole body. Errors: 413 beyond [`MAX_BODY`], 400 where the client stopped sending.
@@ -60,6 +72,7 @@ pub(crate) fn to_value(kind: BodyKind, bytes: &[u8], schema: &Schema) -> Result<
             let unknown = protobuf::open(bytes).map_err(|e| e.to_string())?;
             protobuf::decode(schema, unknown.raw).map_err(|e| e.to_string())
         }
+        BodyKind::Cbor => cbor::decode(bytes).map(|node| node.to_value()).map_err(|e| e.to_string()),
         BodyKind::Yaml => {
             let mut documents = serde_yaml_ng::Deserializer::from_slice(bytes);
             let first = documents.next().ok_or("EOF")?;

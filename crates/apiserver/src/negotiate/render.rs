@@ -7,7 +7,7 @@ use http::{HeaderValue, Response, StatusCode, header};
 use serde_json::{Map, Value, json};
 
 use super::{Format, Negotiated, yaml};
-use crate::protobuf;
+use crate::{cbor, protobuf};
 
 impl Negotiated {
     /// JSON without a form: what errors and non-resource answers use by default.
@@ -18,6 +18,7 @@ impl Negotiated {
             Format::Json => HeaderValue::from_static("application/json"),
             Format::Yaml => HeaderValue::from_static("application/yaml"),
             Format::Protobuf => HeaderValue::from_static("application/vnd.kubernetes.protobuf"),
+            Format::Cbor => HeaderValue::from_static("application/cbor"),
         }
     }
 
@@ -25,6 +26,7 @@ impl Negotiated {
     fn encode(self, value: &Value) -> Result<Vec<u8>, Status> {
         Ok(match self.format {
             Format::Protobuf => protobuf::encode(value)?,
+            Format::Cbor => cbor::encode(value),
             Format::Yaml => yaml::to_string(value).into_bytes(),
             // Writing a JSON value into memory cannot fail.
             Format::Json if self.pretty => serde_json::to_vec_pretty(value).unwrap_or_default(),

@@ -11,7 +11,7 @@ use axum::{
 use http::header;
 
 use crate::{
-    authn::Error,
+    authn::{Error, subprotocol},
     loopback::InProcess,
     negotiate::{for_errors, status_response},
     request::UserInfo,
@@ -26,7 +26,7 @@ pub(super) async fn layer(State(server): State<Arc<Server>>, request: Request, n
             Ok(found) => found.or_else(|| server.anonymous.then(UserInfo::anonymous)),
             Err(Error::Undecided(status)) => {
                 tracing::warn!(error = status.message, "unable to authenticate the request");
-                return status_response(for_errors(&parts.headers, &[]), &status);
+                return status_response(for_errors(&parts.headers, &[], server.cbor), &status);
             }
             Err(error) => {
                 tracing::debug!(%error, "authentication failed");
@@ -34,9 +34,12 @@ pub(super) async fn layer(State(server): State<Arc<Server>>, request: Request, n
             }
         },
     };
-    let Some(user) = user else { return status_response(for_errors(&parts.headers, &[]), &Status::unauthorized("Unauthorized")) };
+    let Some(user) = user else {
+        return status_response(for_errors(&parts.headers, &[], server.cbor), &Status::unauthorized("Unauthorized"));
+    };
     // Nothing below needs the credentials, and logs must not see them.
     parts.headers.remove(header::AUTHORIZATION);
+    subprotocol::strip(&mut parts.headers);
     parts.extensions.insert(user);
     next.run(Request::from_parts(parts, body)).await
 }

@@ -10,7 +10,7 @@ use axum::{
 };
 
 use crate::{
-    negotiate::{Negotiated, status_response},
+    negotiate::{Negotiated, for_errors, status_response},
     request::{RequestInfo, parse_query},
     server::Server,
 };
@@ -25,7 +25,7 @@ pub(super) async fn layer(State(server): State<Arc<Server>>, request: Request, n
     }
     let timeout = match requested(request.uri().query().unwrap_or_default()) {
         Ok(wanted) => wanted.unwrap_or(server.limits.timeout).min(server.limits.timeout),
-        Err(status) => return status_response(Negotiated::PLAIN, &status),
+        Err(status) => return status_response(for_errors(request.headers(), &[], server.cbor), &status),
     };
     match tokio::time::timeout(timeout, next.run(request)).await {
         Ok(response) => response,

@@ -13,7 +13,7 @@ use http::HeaderMap;
 use super::forbidden::forbidden;
 use crate::{
     authz::{Attributes, Decision},
-    negotiate::{Negotiated, status_response},
+    negotiate::{for_errors, status_response},
     request::{RequestInfo, UserInfo},
     server::Server,
 };
@@ -27,10 +27,11 @@ const NODE: &str = "system:node:";
 const NODES: &str = "system:nodes";
 
 pub(super) async fn layer(State(server): State<Arc<Server>>, mut request: Request, next: Next) -> Response {
+    let errors = for_errors(request.headers(), &[], server.cbor);
     let wanted = match wanted(request.headers()) {
         Ok(None) => return next.run(request).await,
         Ok(Some(wanted)) => wanted,
-        Err(status) => return status_response(Negotiated::PLAIN, &status),
+        Err(status) => return status_response(errors, &status),
     };
     let caller = request.extensions().get::<UserInfo>().cloned().unwrap_or_else(UserInfo::anonymous);
     let target = request.extensions().get::<RequestInfo>().cloned().unwrap_or_default();
@@ -44,7 +45,7 @@ pub(super) async fn layer(State(server): State<Arc<Server>>, mut request: Reques
         && let Err(refused) = allowed(&server, &caller, questions(&wanted)).await
     {
         let first = constrained.and_then(Result::err).unwrap_or(refused);
-        return status_response(Negotiated::PLAIN, &first);
+        return status_response(errors, &first);
     }
     tracing::debug!(caller = caller.name, user = wanted.name, "impersonation");
     request.extensions_mut().insert(complete(wanted, as_node));

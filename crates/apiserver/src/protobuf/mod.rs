@@ -15,7 +15,7 @@ use apimachinery::{
 };
 use serde_json::Value;
 
-pub(crate) use apimachinery::protobuf::{Error, event, is_sealed, open};
+pub(crate) use apimachinery::protobuf::{Error, FRAME_HEAD, event, is_sealed, open};
 
 use crate::{registry::definition, schema::Definitions};
 
@@ -61,7 +61,8 @@ pub(crate) fn encode_list(head: &Value, items: impl Iterator<Item = Result<Objec
     Ok(protobuf::seal(api_version, kind, &raw))
 }
 
-fn type_of(value: &Value) -> (&str, &str) {
+/// `apiVersion` and `kind`.
+pub(crate) fn type_of(value: &Value) -> (&str, &str) {
     let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
     (text("apiVersion"), text("kind"))
 }
@@ -77,8 +78,8 @@ fn message(api_version: &str, kind: &str, value: &Value) -> Result<Vec<u8>, Erro
     FORMS.encode(&definition_of(api_version, kind), value)
 }
 
-/// The kinds of `meta.v1` go by a group of their own, or by the core group's version.
-fn definition_of(api_version: &str, kind: &str) -> String {
+/// The definition of a kind. The kinds of `meta.v1` go by a group of their own, or by the core group's version.
+pub(crate) fn definition_of(api_version: &str, kind: &str) -> String {
     let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
     let name = definition(group, version, kind);
     match group {

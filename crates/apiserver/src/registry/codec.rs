@@ -1,7 +1,7 @@
 //! Request bodies into objects: type meta, schema, strictness, defaults; errors in upstream's words.
 
 use apimachinery::{
-    Object,
+    Object, cbor,
     field::{Error, Path},
     gvk::GroupVersionKind,
     raw::{self, Node},
@@ -47,7 +47,12 @@ pub(crate) fn decode(ctx: &RequestContext, expect: &Expect<'_>, kind: BodyKind, 
         return decode_protobuf(expect, bytes);
     }
     let node = parse(kind, bytes).map_err(|e| {
-        unrecognized(format!("{}{e}", if kind == BodyKind::Json { "couldn't get version/kind; json parse error: " } else { "" }))
+        let what = match kind {
+            BodyKind::Json => "couldn't get version/kind; json parse error: ",
+            BodyKind::Cbor => "unable to determine group/version/kind: ",
+            BodyKind::Yaml | BodyKind::Protobuf => "",
+        };
+        unrecognized(format!("{what}{e}"))
     })?;
     let (api_version, own_kind) = node.type_meta().map_err(|e| unrecognized(e.to_string()))?;
     let gvk = actual(expect, api_version, own_kind).map_err(unrecognized)?;
@@ -143,10 +148,11 @@ pub(crate) fn finish(expect: &Expect<'_>, mut value: Value) -> Object {
     object
 }
 
-/// A document in either encoding.
+/// A document in any encoding that needs no schema.
 pub(crate) fn parse(kind: BodyKind, bytes: &[u8]) -> Result<Node<'_>, String> {
     match kind {
         BodyKind::Json | BodyKind::Protobuf => raw::parse_json(bytes).map_err(|e| e.to_string()),
+        BodyKind::Cbor => cbor::decode(bytes).map_err(|e| e.to_string()),
         BodyKind::Yaml => {
             let text = std::str::from_utf8(bytes).map_err(|_| "yaml: invalid leading UTF-8 octet".to_owned())?;
             raw::parse_yaml(text).map_err(|e| e.to_string())

@@ -24,7 +24,7 @@ mod wiring;
 pub(crate) use groups::builtin_resources;
 pub(crate) use resource::{Backing, Conversion, Resource, cluster, definition, namespaced};
 pub(crate) use strategy::{DeleteOptions, Dependents, Finish, Generation, Plain, Strategy};
-pub(crate) use streams::{Running, Streams};
+pub(crate) use streams::{Running, Streams, go_on};
 pub(crate) use subresource::{Answer, Call, Connect, ScalePaths, Subresource, SubresourceKind};
 pub(crate) use table::Column;
 pub(crate) use wiring::{Kubelet, RuleResolver, TokenIssuer, TokenReviewer, Wiring};

@@ -33,6 +33,17 @@ pub(crate) struct Streams {
 #[derive(Clone)]
 pub(crate) struct Running(pub(crate) CancellationToken);
 
+/// Runs what goes on behind `response`.
+pub(crate) fn go_on(response: &mut Response<Body>, stream: impl Future<Output = ()> + Send + 'static) {
+    let running = CancellationToken::new();
+    let end = running.clone().drop_guard();
+    response.extensions_mut().insert(Running(running));
+    tokio::spawn(async move {
+        stream.await;
+        drop(end);
+    });
+}
+
 impl Streams {
     /// Those of a server that stops with `shutdown`.
     pub(crate) fn new(shutdown: Shutdown, registry: &component::metrics::Registry) -> Self {
@@ -52,13 +63,7 @@ impl Streams {
 
     /// Runs what goes on behind `response`; it has to end by itself when the server stops.
     pub(crate) fn run(&self, response: &mut Response<Body>, stream: impl Future<Output = ()> + Send + 'static) {
-        let running = CancellationToken::new();
-        let end = running.clone().drop_guard();
-        response.extensions_mut().insert(Running(running));
-        tokio::spawn(async move {
-            stream.await;
-            drop(end);
-        });
+        go_on(response, stream);
     }
 
     /// Counts a command whose WebSocket was carried to SPDY.

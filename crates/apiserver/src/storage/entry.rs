@@ -6,7 +6,7 @@
 use std::io::Write as _;
 use std::sync::Arc;
 
-use apimachinery::Object;
+use apimachinery::{Object, cbor};
 use bytes::Bytes;
 use serde_json::Value;
 
@@ -29,7 +29,7 @@ struct Inner {
 }
 
 impl Entry {
-    /// Reads a stored value, in JSON or in the protobuf that kube-apiserver stores built-in kinds in. Errors: `Decode`, when it is neither.
+    /// Reads a stored value: JSON, or the protobuf or CBOR that kube-apiserver may store it in. Errors: `Decode`, when it is none of these.
     pub(crate) fn from_stored(collection: &Collection, key: Key, stored: &[u8], revision: Revision) -> Result<Self> {
         let object = parse(stored).map_err(|source| Error::Decode { key: format!("{}/{key}", collection.prefix), source })?;
         let attributes = Arc::new(Attributes::of(collection, &object));
@@ -109,6 +109,12 @@ impl Entry {
 fn parse(stored: &[u8]) -> std::result::Result<Object, Box<dyn std::error::Error + Send + Sync>> {
     if protobuf::is_sealed(stored) {
         return Ok(protobuf::read_stored(stored)?);
+    }
+    if cbor::is_sealed(stored) {
+        return match cbor::decode(stored)?.to_value() {
+            Value::Object(fields) => Ok(Object(fields)),
+            _ => Err("what is stored is no object".into()),
+        };
     }
     Ok(Object(serde_json::from_slice(stored)?))
 }
@@ -224,8 +230,15 @@ mod tests {
     }
 
     #[test]
+    fn reads_what_kube_apiserver_stores_in_cbor() {
+        let value = json!({"kind": "Widget", "apiVersion": "example.com/v1", "metadata": {"name": "x"}, "size": 1});
+        let entry = Entry::from_stored(&configmaps(), Key::new("n", "x"), &cbor::encode(&value, None), 9).unwrap();
+        assert_eq!(entry.item_json(), br#""metadata":{"resourceVersion":"9","name":"x"},"size":1}"#);
+    }
+
+    #[test]
     fn refuses_values_that_are_no_objects() {
-        for stored in [&b"k8s\0binary"[..], b"text"] {
+        for stored in [&b"k8s\0binary"[..], b"text", &[0xd9, 0xd9, 0xf7, 1], &[0xd9, 0xd9, 0xf7]] {
             let refused = Entry::from_stored(&configmaps(), Key::new("n", "x"), stored, 9);
             assert!(matches!(refused, Err(Error::Decode { .. })));
         }
