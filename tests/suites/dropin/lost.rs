@@ -1,8 +1,9 @@
 //! A cluster of which one member is left.
 
 use std::process::Command;
+use std::time::Duration;
 
-use tests::{Background, Maker, Output, eventually, ports::free, run};
+use tests::{Background, Maker, Output, eventually, ports::free, run, within};
 
 use crate::process::MAKERS;
 
@@ -46,12 +47,14 @@ fn the_last_member_forms_a_cluster_of_its_own_and_takes_in_others() {
         // What a member does not know to be committed, etcd gives up: with this the one before is known to be.
         cluster.takes_writes(0, "between");
         let port = cluster.ports[3];
-        eventually("all members are known", || etcdctl(port, &["member", "list"]).out.matches("started").count() == 3);
+        eventually("all members are known", || etcdctl(port, &["member", "list"]).out.matches(", started, ").count() == 3);
         members.clear();
         let alone = cluster.start(0, &["--force-new-cluster"]);
         cluster.takes_writes(0, "after");
-        let list = etcdctl(port, &["member", "list"]).ok();
-        assert!(list.lines().count() == 1 && list.contains(", started, m0, "), "{maker:?} {list}");
+        within(Duration::from_secs(30), "it is alone and has said its name", || {
+            let list = etcdctl(port, &["member", "list"]).ok();
+            if list.lines().count() == 1 && list.contains(", started, m0, ") { Ok(()) } else { Err(format!("{maker:?} {list}")) }
+        });
         assert_eq!(etcdctl(port, &["get", "before"]).ok(), "before\n1\n", "{maker:?}");
         drop(alone);
         let _again = cluster.start(0, &[]);
