@@ -14,6 +14,7 @@ use tempfile::TempDir;
 use crate::admin::Admin;
 use crate::background::Background;
 use crate::command::{alive, binary, run};
+use crate::server::{Maker, Server};
 use crate::wait::within;
 
 /// Until the cluster is up; a loaded machine with unoptimised builds needs long.
@@ -27,6 +28,8 @@ pub struct Cluster {
     directory: TempDir,
     up: Child,
     admin: Admin,
+    /// The store, where it is not the cluster's own.
+    _etcd: Option<Server>,
 }
 
 impl Deref for Cluster {
@@ -38,12 +41,22 @@ impl Deref for Cluster {
 }
 
 impl Cluster {
-    /// `quarterdeck up` with these arguments on a fresh data directory; returns once it is up.
+    /// `quarterdeck up` with these arguments on a fresh data directory; returns once it is up. Its store is its own, or with
+    /// `TESTS_STORE=etcd` a real etcd: that shows whether a suite that is not about the store tells a difference.
     pub fn up(args: &[&str]) -> Self {
+        let etcd = std::env::var("TESTS_STORE").is_ok_and(|store| store == "etcd");
+        Self::up_on(if etcd { Maker::Etcd } else { Maker::Ours }, args)
+    }
+
+    /// The same on the store of this maker.
+    pub fn up_on(maker: Maker, args: &[&str]) -> Self {
+        let etcd = (maker == Maker::Etcd).then(|| Server::start(maker, &[]));
+        let other: Vec<_> = etcd.iter().flat_map(|etcd| ["--etcd-servers", etcd.endpoint()]).collect();
+        let args = &[args, &other].concat()[..];
         let directory = tempfile::Builder::new().prefix("quarterdeck-").tempdir().unwrap();
         let up = start(directory.path(), args);
         let admin = Admin::new(directory.path(), BTreeMap::new());
-        let mut cluster = Self { directory, up, admin };
+        let mut cluster = Self { directory, up, admin, _etcd: etcd };
         cluster.is_up();
         cluster
     }

@@ -7,12 +7,14 @@
 mod admin;
 pub mod api_traffic;
 mod background;
+mod balancer;
 pub mod chain;
 mod cluster;
 mod command;
 mod compose;
 pub mod golden;
 pub mod history;
+mod part;
 pub mod ports;
 mod server;
 pub mod traffic;
@@ -21,8 +23,10 @@ pub mod wires;
 
 pub use admin::Admin;
 pub use background::Background;
+pub use balancer::Balancer;
 pub use cluster::Cluster;
 pub use command::{Output, alive, binary, containers_are_possible, has, on_its_own, run, run_with_input};
 pub use compose::Compose;
+pub use part::Part;
 pub use server::{Maker, Server};
 pub use wait::{eventually, within};

@@ -2,15 +2,12 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
-use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
-use tests::{Background, Cluster, Maker, binary, chain, golden, run, within};
+use tests::{Cluster, Maker, Part, binary, chain, golden, run, within};
 
-/// Until a part has ended or begun to serve.
+/// Until a part has begun to serve.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A cluster whose store and API server this test started last.
@@ -19,47 +16,6 @@ struct Moved {
     store: Part,
     apiserver: Part,
     moves: usize,
-}
-
-/// A process and how it was started.
-struct Part {
-    pid: i32,
-    args: Vec<String>,
-    /// None while `quarterdeck up` has it.
-    _process: Option<Background>,
-}
-
-impl Part {
-    fn of(cluster: &Cluster, instance: &str) -> Self {
-        let pid = cluster.pid(instance);
-        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap();
-        let words = line.split(|byte| *byte == 0).filter(|word| !word.is_empty()).skip(1);
-        Self { pid, args: words.map(|word| String::from_utf8(word.to_vec()).unwrap()).collect(), _process: None }
-    }
-
-    fn stop(&self) {
-        kill(Pid::from_raw(self.pid), Signal::SIGTERM).unwrap();
-        within(PATIENCE, "the part ends", || {
-            let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
-            let runs = stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']));
-            if runs { Err(format!("{} runs", self.pid)) } else { Ok(()) }
-        });
-    }
-
-    fn start(&mut self, program: PathBuf, log: PathBuf) {
-        let process = Background::run(Command::new(program).args(&self.args), &log);
-        self.pid = process.pid();
-        self._process = Some(process);
-    }
-
-    fn flag(&self, name: &str) -> &str {
-        self.args.iter().find_map(|arg| arg.strip_prefix(&format!("--{name}="))).unwrap()
-    }
-
-    fn set_flag(&mut self, name: &str, value: &str) {
-        let prefix = format!("--{name}=");
-        self.args.iter_mut().filter(|arg| arg.starts_with(&prefix)).for_each(|arg| *arg = format!("{prefix}{value}"));
-    }
 }
 
 impl Moved {
@@ -84,8 +40,8 @@ impl Moved {
         }
         run(&mut restore).ok();
         self.store.set_flag("data-dir", data.to_str().unwrap());
-        self.store.start(maker.server(), store_log);
-        self.apiserver.start(binary("apiserver"), apiserver_log.clone());
+        self.store.start(maker.server(), &store_log);
+        self.apiserver.start(binary("apiserver"), &apiserver_log);
         within(PATIENCE, "the API server is ready", || {
             let ready = self.cluster.kubectl(&["get", "--raw", "/readyz"]);
             if ready.code == 0 { Ok(()) } else { Err(format!("{}\n{}", ready.err, fs::read_to_string(&apiserver_log).unwrap())) }

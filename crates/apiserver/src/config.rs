@@ -1,10 +1,14 @@
 //! kube-apiserver's flags.
 
+mod replicas;
+
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
 use clap::Parser;
 use component::gates::{Feature, FeatureGates, Stage};
 use ipnet::IpNet;
+
+pub use replicas::{EndpointReconciler, EtcdOverride, Replicas};
 
 /// What the server runs with. Flags are kube-apiserver's.
 #[derive(Clone, Debug, Parser)]
@@ -153,6 +157,10 @@ pub struct Config {
     #[arg(long, default_value = "0s", value_parser = duration)]
     pub shutdown_delay_duration: Duration,
 
+    /// What matters where several servers share the work.
+    #[command(flatten)]
+    pub replicas: Replicas,
+
     /// Features by name, `Name=true`, comma separated.
     #[arg(long, default_value = "", value_parser = feature_gates)]
     pub feature_gates: FeatureGates,
@@ -255,6 +263,19 @@ mod tests {
         assert_eq!(config.authorization_mode, ["Node", "RBAC"]);
         assert!(config.allow_privileged && !config.anonymous_auth);
         assert_eq!(config.timeout(), Duration::from_secs(34));
+    }
+
+    #[test]
+    fn one_server_of_several_is_told_how_they_share_the_work() {
+        let config = parse(&[]).unwrap().replicas;
+        assert_eq!((config.endpoint_reconciler_type, config.shutdown_send_retry_after), (EndpointReconciler::Lease, false));
+        let config = parse(&["--endpoint-reconciler-type=none", "--shutdown-send-retry-after", "--apiserver-count=3"]).unwrap().replicas;
+        assert_eq!((config.endpoint_reconciler_type, config.shutdown_send_retry_after), (EndpointReconciler::None, true));
+        for (flag, value) in [("endpoint-reconciler-type", "master-count"), ("etcd-servers-overrides", "/events"), ("apiserver-count", "0")]
+        {
+            let (text, code) = parse(&[&format!("--{flag}={value}")]).unwrap_err();
+            assert!(code == 1 && text.contains(&format!("invalid argument {value:?} for \"--{flag}\" flag: ")), "{text}");
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@ pub(crate) mod extensions;
 pub(crate) mod handlers;
 pub(crate) mod informer;
 mod kubelet;
+pub(crate) mod lifecycle;
 pub(crate) mod loopback;
 pub(crate) mod negotiate;
 pub(crate) mod openapi;
@@ -25,9 +26,10 @@ mod run;
 pub(crate) mod schema;
 pub(crate) mod server;
 pub(crate) mod storage;
+mod stores;
 mod trust;
 
-pub use config::{Config, PortRange};
+pub use config::{Config, EndpointReconciler, EtcdOverride, PortRange, Replicas};
 pub use run::run;
 
 /// The Kubernetes version whose API this server speaks.

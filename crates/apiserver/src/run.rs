@@ -17,13 +17,13 @@ use component::{
 use tokio::net::TcpListener;
 use tower::ServiceExt as _;
 
-use crate::storage::etcd::{Etcd, EtcdConfig};
 use crate::{
-    Config,
+    Config, EndpointReconciler,
     authz::rbac::Rbac,
-    bootstrap::{Bootstrap, BootstrapConfig},
+    bootstrap::{Bootstrap, BootstrapConfig, Masters},
     extensions::Extensions,
     kubelet::KubeletClient,
+    lifecycle::Lifecycle,
     loopback::Loopback,
     pipeline::{Limits, Metrics},
     registry::{Streams, Wiring, store::Hub},
@@ -32,11 +32,9 @@ use crate::{
         Backend,
         cache::{CacheConfig, CachedBackend},
     },
+    stores::Stores,
     trust::Trust,
 };
-
-/// How long running requests may take to finish after shutdown.
-const DRAIN: Duration = Duration::from_secs(10);
 
 /// Serves the API until `shutdown`, then drains.
 ///
@@ -53,12 +51,13 @@ pub async fn run(config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let listener = TcpListener::bind((config.bind_address, config.secure_port)).await;
     let listener = listener.with_context(|| format!("listen on {}:{}", config.bind_address, config.secure_port))?;
     let address = listener.local_addr().context("read the listening address")?;
-    let store = connect(&config)?;
-    let backend: Arc<dyn Backend> = Arc::new(CachedBackend::new(Arc::new(store.clone()), CacheConfig::default()));
+    let stores = Stores::from_config(&config)?;
+    let backend: Arc<dyn Backend> = Arc::new(CachedBackend::new(stores.backend(), CacheConfig::default()));
     let loopback = Loopback::default();
     let advertise = config.advertise_address.or_else(|| default_address(config.bind_address));
     let advertised = SocketAddr::new(advertise.unwrap_or(config.bind_address), address.port()).to_string();
     let mut trust = Trust::from_config(&config, &loopback, &advertised)?;
+    let reconciled = advertise.filter(|_| config.replicas.endpoint_reconciler_type == EndpointReconciler::Lease);
     let bootstrap = Bootstrap::new(
         loopback.clone(),
         BootstrapConfig {
@@ -68,55 +67,38 @@ pub async fn run(config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
             hostname: hostname(),
             authentication: std::mem::take(&mut trust.published),
             rbac: trust.upkeep.rbac.is_some(),
+            masters: reconciled.map(|own| Masters::new(&stores.for_short_lives(), &config.etcd_prefix, own)),
+            port_is_set: false.into(),
+            service_is_set: false.into(),
         },
     );
     let health = Arc::new(Health::new());
     let checks = add_checks(&health, &backend, &bootstrap, trust.upkeep.rbac.clone(), &shutdown);
-    let serving = after(shutdown.clone(), config.shutdown_delay_duration);
-    let (server, upkeep) = assemble(&config, backend, loopback.clone(), trust, (health.clone(), checks), advertised, serving.clone())?;
+    let closing = Shutdown::new();
+    let lifecycle = Arc::new(Lifecycle::new(&config.replicas, closing.clone()));
+    let (server, upkeep) = assemble(&config, backend, loopback.clone(), trust, (health.clone(), checks), advertised, lifecycle.clone())?;
     let extensions = Extensions::new(server.hub.clone(), loopback.clone());
     health.add_ready(definitions_are_read(server.hub.clone()));
     let api = service(server, &loopback);
-    tokio::spawn(upkeep.run(loopback, serving.clone()));
-    tokio::spawn(extensions.run(serving.clone()));
-    tokio::spawn(bootstrap.run(shutdown.clone()));
-    tokio::spawn(store.compact_periodically(config.etcd_compaction_interval, shutdown));
+    tokio::spawn(upkeep.run(loopback, closing.clone()));
+    tokio::spawn(extensions.run(closing.clone()));
+    let withdrawn = tokio::spawn(bootstrap.run(shutdown.clone()));
+    stores.compact(config.etcd_compaction_interval, &shutdown);
+    tokio::spawn(close_after(shutdown, config.shutdown_delay_duration, withdrawn, closing));
     println!("apiserver listening on https://{address}");
     tracing::info!(%address, "serving");
     let api = api.map_request(|request: http::Request<hyper::body::Incoming>| request.map(axum::body::Body::new));
-    component::serve::serve(listener, Some(tls), api, serving, DRAIN).await;
+    let (closed, drain) = (lifecycle.closed(config.timeout()), config.timeout() + lifecycle.watch_grace);
+    component::serve::serve(listener, Some(tls), api, closed, drain).await;
     Ok(())
 }
 
-/// Cancelled a while after `shutdown`: until then load balancers learn from `/readyz` to go elsewhere, and requests, watches
-/// and streams are served as before. What ended with `shutdown` itself would fail those that still come.
-fn after(shutdown: Shutdown, delay: Duration) -> Shutdown {
-    if delay.is_zero() {
-        return shutdown;
-    }
-    let later = Shutdown::new();
-    let cancelled = later.clone();
-    tokio::spawn(async move {
-        shutdown.cancelled().await;
-        tokio::time::sleep(delay).await;
-        cancelled.cancel();
-    });
-    later
-}
-
-/// The store's client as the `--etcd-*` flags say.
-fn connect(config: &Config) -> anyhow::Result<Etcd> {
-    let read = |path: &Option<std::path::PathBuf>| {
-        path.as_ref().map(|path| std::fs::read(path).with_context(|| format!("read {}", path.display()))).transpose()
-    };
-    let etcd = EtcdConfig {
-        servers: config.etcd_servers.clone(),
-        ca: read(&config.etcd_cafile)?,
-        identity: read(&config.etcd_certfile)?.zip(read(&config.etcd_keyfile)?),
-        // An error of the store's reaches the client before the request's own deadline.
-        request_timeout: config.timeout().saturating_sub(Duration::from_secs(2)),
-    };
-    Etcd::connect(etcd).context("connect to --etcd-servers")
+/// Cancels the lifecycle's `closing` a while after `shutdown`: until then load balancers learn from `/readyz` to go elsewhere, and
+/// requests, watches and streams are served as before. Waits for `withdrawn` too, so that nobody is led here who would be refused.
+async fn close_after(shutdown: Shutdown, delay: Duration, withdrawn: impl Future, closing: Shutdown) {
+    shutdown.cancelled().await;
+    let _ = tokio::join!(tokio::time::sleep(delay), withdrawn);
+    closing.cancel();
 }
 
 #[allow(clippy::too_many_arguments)]
@@ -127,7 +109,7 @@ fn assemble(
     trust: Trust,
     (health, checks): (Arc<Health>, Vec<String>),
     advertised: String,
-    shutdown: Shutdown,
+    lifecycle: Arc<Lifecycle>,
 ) -> anyhow::Result<(Arc<Server>, crate::trust::Upkeep)> {
     let metrics = Arc::new(Registry::new());
     let wiring = Wiring {
@@ -141,7 +123,7 @@ fn assemble(
         reviewer: trust.reviewer,
         local: config.bind_address.is_loopback(),
         kubelet: Some(Arc::new(KubeletClient::from_config(config).context("set up the client for kubelets")?)),
-        streams: Streams::new(shutdown.clone(), &metrics),
+        streams: Streams::new(lifecycle.closing.clone(), &metrics),
     };
     let hub = Hub::new(backend, &config.etcd_prefix, &wiring, trust.admission, loopback);
     let server = Server {
@@ -160,7 +142,7 @@ fn assemble(
         cors: config.cors_allowed_origins.clone(),
         cbor: config.feature_gates.enabled(crate::cbor::FEATURE),
         clock: Arc::new(SystemClock),
-        shutdown,
+        lifecycle,
     };
     Ok((Arc::new(server), trust.upkeep))
 }
@@ -204,7 +186,7 @@ fn add_checks(
     for name in bootstrap.names() {
         let pending = bootstrap.pending();
         health.add_ready(Check::new(format!("poststarthook/{name}"), move || {
-            let done = !pending.lock().contains(&name);
+            let done = !pending.borrow().contains(&name);
             Box::pin(async move { if done { Ok(()) } else { Err("not finished".to_owned()) } })
         }));
     }
@@ -232,14 +214,18 @@ fn definitions_are_read(hub: Arc<Hub>) -> Check {
 mod tests {
     use super::*;
 
-    #[tokio::test]
-    async fn serving_goes_on_for_the_delay_after_the_signal() {
-        let shutdown = Shutdown::new();
-        let [long, short, none] = [3_600_000, 1, 0].map(|delay| after(shutdown.clone(), Duration::from_millis(delay)));
-        assert!(!none.is_cancelled() && !short.is_cancelled());
-        shutdown.cancel();
-        assert!(none.is_cancelled());
-        tokio::time::timeout(Duration::from_secs(30), short.cancelled()).await.unwrap();
-        assert!(!long.is_cancelled());
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    #[tokio::test(start_paused = true)]
+    async fn serving_goes_on_for_the_delay_after_the_signal_and_until_nobody_is_led_here() {
+        for (delay, withdrawal) in [(HOUR, Duration::ZERO), (Duration::ZERO, HOUR)] {
+            let (shutdown, closing) = (Shutdown::new(), Shutdown::new());
+            let withdrawn = async move { tokio::time::sleep(withdrawal).await };
+            tokio::spawn(close_after(shutdown.clone(), delay, withdrawn, closing.clone()));
+            assert!(tokio::time::timeout(HOUR, closing.cancelled()).await.is_err());
+            shutdown.cancel();
+            assert!(tokio::time::timeout(HOUR / 2, closing.cancelled()).await.is_err());
+            tokio::time::timeout(HOUR, closing.cancelled()).await.unwrap();
+        }
     }
 }

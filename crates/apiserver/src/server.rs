@@ -3,13 +3,14 @@
 use std::{sync::Arc, time::Duration};
 
 use axum::Router;
-use component::{Shutdown, clock::Clock};
+use component::clock::Clock;
 use serde_json::Value;
 
 use crate::{
     authn::Authenticator,
     authz::Authorizer,
     handlers,
+    lifecycle::Lifecycle,
     loopback::{Loopback, Service},
     pipeline::{self, Limits, Metrics},
     registry::store::Hub,
@@ -59,8 +60,8 @@ pub(crate) struct Server {
     pub(crate) cbor: bool,
     /// The time.
     pub(crate) clock: Arc<dyn Clock>,
-    /// Cancelled when the server is to stop: watches end then.
-    pub(crate) shutdown: Shutdown,
+    /// How it stops.
+    pub(crate) lifecycle: Arc<Lifecycle>,
 }
 
 impl Server {

@@ -66,6 +66,12 @@ pub(crate) struct UpFlags {
     /// Number of store members.
     #[arg(long, default_value_t = 1, value_parser = store_members)]
     pub(crate) store_members: usize,
+    /// URLs of a store, or an etcd, that runs already and wants no certificates, comma-separated: instead of one of the cluster's own.
+    #[arg(long, value_delimiter = ',', conflicts_with = "store_members")]
+    pub(crate) etcd_servers: Vec<String>,
+    /// Number of API servers, all on the usual port: 127.0.0.1, 127.0.0.2 and on. The parts of the cluster talk to the first.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=9))]
+    pub(crate) apiservers: u8,
     /// What runs the containers; by default containerd for root where it is installed, else process.
     #[arg(long, value_enum)]
     pub(crate) runtime: Option<Runtime>,

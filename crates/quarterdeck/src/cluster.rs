@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
@@ -75,6 +76,10 @@ pub(crate) struct Cluster {
     pub(crate) runtime: Runtime,
     pub(crate) parts: Vec<Part>,
     pub(crate) members: Vec<StoreMember>,
+    /// Another store than the members; none where these are it.
+    pub(crate) etcd_servers: Vec<String>,
+    /// Where the API servers listen, all on one port: the service `kubernetes` has but one.
+    pub(crate) apiservers: Vec<IpAddr>,
     pub(crate) nodes: Vec<Node>,
     /// Addresses of all pods under containerd.
     pub(crate) pod_range: String,
@@ -92,7 +97,8 @@ impl Cluster {
     pub(crate) fn plan(flags: &UpFlags, layout: Layout) -> anyhow::Result<Self> {
         let mut free = Ports::new()?;
         let runtime = containerd::choose(flags.runtime)?;
-        let members = (1..=flags.store_members).map(|number| member(&mut free, number)).collect::<Result<_, _>>()?;
+        let members = if flags.etcd_servers.is_empty() { flags.store_members } else { 0 };
+        let members = (1..=members).map(|number| member(&mut free, number)).collect::<Result<Vec<_>, _>>()?;
         let ports = PartPorts { apiserver: free.take(6443)?, controller_manager: free.take(10257)?, scheduler: free.take(10259)? };
         let count = if flags.components.contains(&Part::Kubelet) { flags.nodes } else { 0 };
         let nodes = (1..=count).map(|number| node(&mut free, &layout, number, count, runtime)).collect::<Result<Vec<_>, _>>()?;
@@ -100,8 +106,14 @@ impl Cluster {
         if nodes.is_empty() {
             parts.retain(|part| *part != Part::Kubelet);
         }
+        if members.is_empty() {
+            parts.retain(|part| *part != Part::Store);
+        }
         let pod_range = format!("10.{}.0.0/16", second_byte(&layout));
-        let cluster = Self { layout, runtime, parts, members, nodes, pod_range, ports, programs: programs()?, _ports: free.release() };
+        let apiservers = (1..=flags.apiservers).map(|number| IpAddr::from([127, 0, 0, number])).collect();
+        let etcd_servers = flags.etcd_servers.clone();
+        let (programs, _ports) = (programs()?, free.release());
+        let cluster = Self { layout, runtime, parts, members, etcd_servers, apiservers, nodes, pod_range, ports, programs, _ports };
         match cluster.parts.iter().find(|part| !cluster.program(**part).is_file()) {
             Some(missing) => bail!("{} is missing: build it with `make build`", cluster.program(*missing).display()),
             None => Ok(cluster),
@@ -113,9 +125,14 @@ impl Cluster {
         self.programs.join(part.binary())
     }
 
-    /// The API server's URL.
+    /// The API server's URL; where there are several, the first one's.
     pub(crate) fn server(&self) -> String {
-        format!("https://{LOOPBACK}:{}", self.ports.apiserver)
+        self.server_at(LOOPBACK)
+    }
+
+    /// The URL of the API server at one address.
+    pub(crate) fn server_at(&self, address: IpAddr) -> String {
+        format!("https://{address}:{}", self.ports.apiserver)
     }
 
     /// Writes keys, certificates and kubeconfigs.
@@ -124,6 +141,7 @@ impl Cluster {
         let roster = Roster {
             endpoint: self.server(),
             admin_endpoint: self.server(),
+            apiserver_ips: self.apiservers.clone(),
             nodes: self.nodes.iter().map(files).collect(),
             ..Roster::default()
         };

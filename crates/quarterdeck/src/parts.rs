@@ -40,7 +40,7 @@ impl Part {
     pub(crate) fn launches(self, cluster: &Cluster) -> Vec<Launch> {
         match self {
             Self::Store => cluster.members.iter().map(|member| store(cluster, member)).collect(),
-            Self::Apiserver => vec![apiserver(cluster)],
+            Self::Apiserver => cluster.apiservers.iter().enumerate().map(|(index, at)| apiserver(cluster, index, *at)).collect(),
             Self::ControllerManager => vec![controller_manager(cluster)],
             Self::Scheduler => vec![scheduler(cluster)],
             Self::Kubelet if cluster.runtime == Runtime::Hollow => vec![hollow_kubelet(cluster)],
@@ -99,16 +99,13 @@ fn store(cluster: &Cluster, member: &StoreMember) -> Launch {
     launch(cluster, Part::Store, &member.name, format!("{client} (peers {})", member.peer_port), args)
 }
 
-fn apiserver(cluster: &Cluster) -> Launch {
+fn apiserver(cluster: &Cluster, index: usize, address: IpAddr) -> Launch {
+    let instance = if cluster.apiservers.len() == 1 { "apiserver".to_owned() } else { format!("apiserver-{}", index + 1) };
     let pki = |name: &str| cluster.layout.pki(name).display().to_string();
-    let servers: Vec<_> = cluster.members.iter().map(StoreMember::client_url).collect();
-    let args = vec![
-        flag("etcd-servers", servers.join(",")),
-        flag("etcd-cafile", pki("etcd/ca.crt")),
-        flag("etcd-certfile", pki("apiserver-etcd-client.crt")),
-        flag("etcd-keyfile", pki("apiserver-etcd-client.key")),
-        flag("bind-address", LOOPBACK),
-        flag("advertise-address", LOOPBACK),
+    let mut args = store_of_apiserver(cluster);
+    args.extend([
+        flag("bind-address", address),
+        flag("advertise-address", address),
         flag("secure-port", cluster.ports.apiserver),
         flag("tls-cert-file", pki("apiserver.crt")),
         flag("tls-private-key-file", pki("apiserver.key")),
@@ -131,8 +128,23 @@ fn apiserver(cluster: &Cluster) -> Launch {
         flag("requestheader-extra-headers-prefix", "X-Remote-Extra-"),
         flag("proxy-client-cert-file", pki("front-proxy-client.crt")),
         flag("proxy-client-key-file", pki("front-proxy-client.key")),
-    ];
-    launch(cluster, Part::Apiserver, "apiserver", cluster.server(), args)
+    ]);
+    launch(cluster, Part::Apiserver, &instance, cluster.server_at(address), args)
+}
+
+/// The flags by which an API server finds the store.
+fn store_of_apiserver(cluster: &Cluster) -> Vec<String> {
+    if !cluster.etcd_servers.is_empty() {
+        return vec![flag("etcd-servers", cluster.etcd_servers.join(","))];
+    }
+    let pki = |name: &str| cluster.layout.pki(name).display().to_string();
+    let servers: Vec<_> = cluster.members.iter().map(StoreMember::client_url).collect();
+    vec![
+        flag("etcd-servers", servers.join(",")),
+        flag("etcd-cafile", pki("etcd/ca.crt")),
+        flag("etcd-certfile", pki("apiserver-etcd-client.crt")),
+        flag("etcd-keyfile", pki("apiserver-etcd-client.key")),
+    ]
 }
 
 /// Addresses of Services; kubeadm's default.

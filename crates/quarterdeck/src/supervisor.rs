@@ -115,6 +115,12 @@ impl Supervisor {
         lines[lines.len().saturating_sub(TAIL)..].join("\n")
     }
 
+    /// The ends of the logs of all processes of a name, numbered or not.
+    pub(crate) fn tail_of(&self, name: &str) -> String {
+        let own = self.processes.iter().map(|process| process.launch.instance.as_str()).filter(|instance| instance.starts_with(name));
+        own.map(|instance| self.tail(instance)).collect::<Vec<_>>().join("\n")
+    }
+
     /// Stops everything, the last started first.
     pub(crate) async fn stop(mut self) {
         while let Some(layer) = self.last_layer() {

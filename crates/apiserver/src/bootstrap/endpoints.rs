@@ -1,83 +1,102 @@
-//! Where the service `kubernetes` leads: to every API server whose lease is fresh.
+//! Where the service `kubernetes` leads: to every API server that lives. Upstream: the lease endpoint reconciler.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use apimachinery::{Object, status::Status};
-use jiff::Timestamp;
+use component::backoff::Backoff;
 use serde_json::{Value, json};
 
-use super::{BootstrapConfig, identity, object};
+use super::{BootstrapConfig, object};
 use crate::loopback::{Api, Loopback};
 
 const NAME: &str = "kubernetes";
-/// A server that has not renewed its lease for so long is not led to any more; it renews every 10 s.
-const FRESH_SECONDS: i64 = 40;
+/// Upstream's words.
+const NOBODY: &str = "no API server IP addresses were listed in storage, refusing to erase all endpoints for the kubernetes Service";
 
+/// Says that this server lives, and brings the endpoints in line with all that do.
 pub(super) async fn reconcile(api: Loopback, config: Arc<BootstrapConfig>) -> Result<(), Status> {
-    let Some(own) = config.advertise else { return Ok(()) };
-    let leases = api.namespaced("coordination.k8s.io/v1", "leases", identity::NAMESPACE);
-    let now = component::clock::now();
-    let found = leases.list(identity::SELECTOR).await?.items;
-    for expired in found.iter().filter(|lease| is_expired(lease, now)) {
-        leases.delete(expired.name(), &json!({"preconditions": {"uid": expired.uid()}})).await.or_else(gone)?;
+    let Some(masters) = &config.masters else { return Ok(()) };
+    masters.renew().await?;
+    let live = masters.live().await?;
+    if live.is_empty() {
+        return Err(Status::internal(NOBODY));
     }
-    let addresses = addresses(&found, own, now);
-    apply(&api.namespaced("v1", "endpoints", "default"), endpoints(&addresses, config.port), &["subsets"]).await?;
-    let slices = api.namespaced("discovery.k8s.io/v1", "endpointslices", "default");
-    apply(&slices, slice(&addresses, own, config.port), &["endpoints", "ports"]).await
+    // Servers of different ports would take turns: each sets them once, when it starts.
+    let reset = !config.port_is_set.load(Ordering::Acquire);
+    publish(&api, &live, masters.own(), port_named(config.port), reset).await?;
+    config.port_is_set.store(true, Ordering::Release);
+    Ok(())
 }
 
-fn gone(status: Status) -> Result<(), Status> {
-    if matches!(status.code, 404 | 409) { Ok(()) } else { Err(status) }
+/// Leads nobody here any more; the caller bounds its time. Who never led anybody here does nothing.
+pub(super) async fn withdraw(api: Loopback, config: Arc<BootstrapConfig>) -> Result<(), Status> {
+    let Some(masters) = config.masters.as_ref().filter(|_| config.port_is_set.load(Ordering::Acquire)) else { return Ok(()) };
+    masters.remove().await?;
+    let mut backoff = Backoff::new(Duration::from_millis(10), Duration::from_millis(200));
+    loop {
+        match publish(&api, &masters.live().await?, masters.own(), port_named(config.port), false).await {
+            // Another server came first, with or without us in what it wrote.
+            Err(status) if status.code == 409 => backoff.wait().await,
+            published => return published,
+        }
+    }
+}
+
+async fn publish(api: &Loopback, live: &BTreeSet<IpAddr>, own: IpAddr, port: Value, reset: bool) -> Result<(), Status> {
+    let endpoints = api.namespaced("v1", "endpoints", "default");
+    let found = endpoints.get_opt(NAME).await?;
+    let kept = found.as_ref().filter(|_| !reset).and_then(ports);
+    let ports = kept.unwrap_or_else(|| json!([port]));
+    apply(&endpoints, found, self::endpoints(live, &ports), &["subsets"]).await?;
+    let slices = api.namespaced("discovery.k8s.io/v1", "endpointslices", "default");
+    let found = slices.get_opt(NAME).await?;
+    apply(&slices, found, slice(live, own, ports), &["endpoints", "ports"]).await
+}
+
+/// The ports of endpoints of the form kept here.
+fn ports(endpoints: &Object) -> Option<Value> {
+    let subsets = endpoints.0.get("subsets")?.as_array()?;
+    let [subset] = subsets.as_slice() else { return None };
+    subset.get("ports").filter(|ports| ports.as_array().is_some_and(|ports| !ports.is_empty())).cloned()
 }
 
 /// Creates the object, or brings the named fields of the stored one in line.
-async fn apply(api: &Api, wanted: Object, fields: &[&str]) -> Result<(), Status> {
-    let Some(mut found) = api.get_opt(wanted.name()).await? else {
-        return super::ensure(api, &wanted).await;
-    };
+async fn apply(api: &Api, found: Option<Object>, wanted: Object, fields: &[&str]) -> Result<(), Status> {
+    let Some(mut found) = found else { return super::ensure(api, &wanted).await };
     if fields.iter().all(|field| found.0.get(*field) == wanted.0.get(*field)) {
         return Ok(());
     }
     for field in fields {
-        found.0.insert((*field).to_owned(), wanted.0.get(*field).cloned().unwrap_or_default());
+        match wanted.0.get(*field) {
+            Some(value) => found.0.insert((*field).to_owned(), value.clone()),
+            None => found.0.remove(*field),
+        };
     }
     api.update(&found).await.map(drop)
 }
 
-fn renewed(lease: &Object) -> Option<Timestamp> {
-    lease.str_at("/spec/renewTime").parse().ok()
-}
-
-fn is_expired(lease: &Object, now: Timestamp) -> bool {
-    let duration = lease.pointer("/spec/leaseDurationSeconds").and_then(Value::as_i64).unwrap_or(0);
-    renewed(lease).is_some_and(|at| now.as_second() - at.as_second() > duration)
-}
-
-/// The addresses of all fresh servers, and our own.
-fn addresses(leases: &[Object], own: IpAddr, now: Timestamp) -> BTreeSet<IpAddr> {
-    let fresh = leases.iter().filter(|lease| renewed(lease).is_some_and(|at| now.as_second() - at.as_second() <= FRESH_SECONDS));
-    let others = fresh.filter_map(|lease| lease.annotation(identity::ADDRESS)?.parse::<SocketAddr>().ok()).map(|address| address.ip());
-    others.chain([own]).filter(|address| address.is_ipv4() == own.is_ipv4()).collect()
-}
-
-fn endpoints(addresses: &BTreeSet<IpAddr>, port: u16) -> Object {
+fn endpoints(live: &BTreeSet<IpAddr>, ports: &Value) -> Object {
     let mut endpoints = object("v1", "Endpoints", "default", NAME);
     endpoints.set_label("endpointslice.kubernetes.io/skip-mirror", "true");
-    let addresses: Vec<Value> = addresses.iter().map(|address| json!({"ip": address})).collect();
-    endpoints.0.insert("subsets".into(), json!([{"addresses": addresses, "ports": [port_named(port)]}]));
+    let addresses: Vec<Value> = live.iter().map(|address| json!({"ip": address})).collect();
+    // A subset without addresses is none.
+    if !addresses.is_empty() {
+        endpoints.0.insert("subsets".into(), json!([{"addresses": addresses, "ports": ports}]));
+    }
     endpoints
 }
 
-fn slice(addresses: &BTreeSet<IpAddr>, own: IpAddr, port: u16) -> Object {
+fn slice(live: &BTreeSet<IpAddr>, own: IpAddr, ports: Value) -> Object {
     let mut slice = object("discovery.k8s.io/v1", "EndpointSlice", "default", NAME);
     slice.set_label("kubernetes.io/service-name", NAME);
-    let endpoints: Vec<Value> = addresses.iter().map(|address| json!({"addresses": [address], "conditions": {"ready": true}})).collect();
+    let endpoints: Vec<Value> = live.iter().map(|address| json!({"addresses": [address], "conditions": {"ready": true}})).collect();
     slice.0.insert("addressType".into(), if own.is_ipv4() { "IPv4" } else { "IPv6" }.into());
     slice.0.insert("endpoints".into(), endpoints.into());
-    slice.0.insert("ports".into(), json!([port_named(port)]));
+    slice.0.insert("ports".into(), ports);
     slice
 }
 
@@ -89,26 +108,23 @@ fn port_named(port: u16) -> Value {
 mod tests {
     use super::*;
 
-    fn lease(address: &str, renewed: &str) -> Object {
-        let lease = json!({
-            "metadata": {"annotations": {identity::ADDRESS: address}},
-            "spec": {"renewTime": renewed, "leaseDurationSeconds": 3600},
-        });
-        Object::from_value(lease).unwrap()
+    fn live(addresses: &[&str]) -> BTreeSet<IpAddr> {
+        addresses.iter().map(|address| address.parse().unwrap()).collect()
     }
 
     #[test]
-    fn leads_to_fresh_servers_and_ourselves() {
-        let now: Timestamp = "2026-01-01T00:10:00Z".parse().unwrap();
-        let leases = [lease("10.0.0.2:6443", "2026-01-01T00:09:55.000000Z"), lease("10.0.0.3:6443", "2026-01-01T00:09:00.000000Z")];
-        let found: Vec<String> = addresses(&leases, "10.0.0.1".parse().unwrap(), now).iter().map(ToString::to_string).collect();
-        assert_eq!(found, ["10.0.0.1", "10.0.0.2"]);
+    fn endpoints_and_slice_lead_to_all_that_live_at_one_port() {
+        let (live, ports) = (live(&["10.0.0.2", "10.0.0.1"]), json!([port_named(6443)]));
+        let endpoints = endpoints(&live, &ports);
+        assert_eq!(endpoints.0["subsets"], json!([{"addresses": [{"ip": "10.0.0.1"}, {"ip": "10.0.0.2"}], "ports": ports}]));
+        assert_eq!(self::ports(&endpoints).as_ref(), Some(&ports));
+        let slice = slice(&live, "10.0.0.1".parse().unwrap(), ports.clone());
+        assert_eq!((slice.str_at("/addressType"), slice.0["endpoints"].as_array().unwrap().len(), &slice.0["ports"]), ("IPv4", 2, &ports));
     }
 
     #[test]
-    fn a_lease_expires_after_its_duration() {
-        let now: Timestamp = "2026-01-01T02:00:00Z".parse().unwrap();
-        assert!(is_expired(&lease("", "2026-01-01T00:59:59.000000Z"), now));
-        assert!(!is_expired(&lease("", "2026-01-01T01:00:00.000000Z"), now));
+    fn the_last_server_leaves_no_subset_behind() {
+        let endpoints = endpoints(&live(&[]), &json!([port_named(6443)]));
+        assert_eq!((endpoints.0.get("subsets"), ports(&endpoints)), (None, None));
     }
 }

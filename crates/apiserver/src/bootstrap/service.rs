@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use apimachinery::status::Status;
 use ipnet::IpNet;
@@ -21,8 +22,8 @@ pub(super) async fn ensure(api: Loopback, config: Arc<BootstrapConfig>) -> Resul
     let Some(mut found) = services.get_opt("kubernetes").await? else {
         return super::ensure(&services, &service).await;
     };
-    // Another port since the last start.
-    if found.pointer("/spec/ports") == Some(&ports) {
+    // Another port since the last start; a server of another port that runs beside this one would take turns with it.
+    if config.service_is_set.swap(true, Ordering::AcqRel) || found.pointer("/spec/ports") == Some(&ports) {
         return Ok(());
     }
     if let Some(stored) = found.pointer_mut("/spec/ports") {

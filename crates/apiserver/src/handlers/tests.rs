@@ -72,7 +72,7 @@ fn api_speaking(hub: Arc<Hub>, loopback: &Loopback, cbor: bool) -> Service {
         cors: Vec::new(),
         cbor,
         clock: Arc::new(SystemClock),
-        shutdown: Shutdown::new(),
+        lifecycle: Arc::default(),
     };
     service(Arc::new(server), loopback)
 }

@@ -53,17 +53,21 @@ pub(super) async fn serve(ask: Ask) -> Result<Response, Status> {
     let options = WatchOptions { start, initial_events: query.initial_events, bookmarks: query.bookmarks, predicate };
     let events = store.watch(&ask.ctx, options).await?;
     let until = Instant::now() + lifetime(&ask, query.timeout_seconds);
-    let (shutdown, retired) = (ask.server.shutdown.clone(), ask.served.retired.clone());
+    let (stopped, retired) = (ask.server.lifecycle.watch_ends(), ask.served.retired.clone());
+    let running = ask.server.lifecycle.watches.token();
     let mut encoder = Encoder::new(&ask, store)?;
     let content_type = encoder.content_type();
     let ended = async move {
         tokio::select! {
             () = tokio::time::sleep_until(until) => {}
-            () = shutdown.cancelled() => {}
+            () = stopped => {}
             () = async { retired.cancelled().await; tokio::time::sleep(LAST_EVENTS).await } => {}
         }
     };
-    let frames = events.take_until(Box::pin(ended)).map(move |item| encoder.frame(item));
+    let frames = events.take_until(Box::pin(ended)).map(move |item| {
+        let _ = &running;
+        encoder.frame(item)
+    });
     // An error is the last event of a watch.
     let frames = frames.scan(false, |done, (bytes, last)| {
         let out = (!*done).then_some(bytes);

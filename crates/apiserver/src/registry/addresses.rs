@@ -4,6 +4,8 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
+use crate::request::{RequestContext, UserInfo};
+
 /// An IP address of either family. Leading zeros are refused, as Go's parser refuses them.
 pub(crate) fn is_ip(text: &str) -> Vec<String> {
     match text.parse::<IpAddr>() {
@@ -18,6 +20,12 @@ pub(crate) fn is_cidr(text: &str) -> Vec<String> {
         Ok(_) => Vec::new(),
         Err(_) => vec!["must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)".into()],
     }
+}
+
+/// What the address of an endpoint has to be. The server may lead to itself, wherever it listens: as a rule it is reached from
+/// other machines, but a cluster on one machine has servers on loopback.
+pub(crate) fn endpoint_ip(ctx: &RequestContext) -> fn(&str) -> Vec<String> {
+    if ctx.user == UserInfo::apiserver() { is_ip } else { is_endpoint_ip }
 }
 
 /// An address that endpoints may have: neither unspecified, loopback, link-local nor multicast.

@@ -5,6 +5,7 @@
 //! cache is one more `Storage`, laid over another.
 
 pub(crate) mod cache;
+pub(crate) mod divided;
 pub(crate) mod entry;
 pub(crate) mod error;
 pub(crate) mod etcd;

@@ -61,8 +61,11 @@ impl Endpoints {
 
 fn endpoint(url: &str, config: &Config) -> Result<Endpoint, Error> {
     let url = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
-    let endpoint = Endpoint::from_shared(url.clone())
-        .map_err(Error::config)?
+    let given = url.parse::<tonic::transport::Uri>().map_err(|error| Error::Config(format!("{url}: {error}")))?;
+    if !matches!(given.scheme_str(), Some("http" | "https")) {
+        return Err(Error::Config(format!("{url}: not of the form http://HOST:PORT or https://HOST:PORT")));
+    }
+    let endpoint = Endpoint::from(given)
         .connect_timeout(config.dial_timeout)
         .tcp_nodelay(true)
         .initial_stream_window_size(STREAM_WINDOW)

@@ -53,6 +53,11 @@ impl Client {
         self.call(Effect::Reads, StatusRequest {}, send).await
     }
 
+    /// The servers' URLs.
+    pub fn servers(&self) -> Vec<&str> {
+        self.endpoints.names()
+    }
+
     /// The status of one server, by its URL.
     pub async fn status_of(&self, endpoint: &str) -> Result<StatusResponse, Error> {
         let channel = self.endpoints.by_name(endpoint);

@@ -32,6 +32,7 @@ fn roster(flags: &PkiFlags, layout: &Layout) -> anyhow::Result<Roster> {
         admin_endpoint: admin_endpoint.clone(),
         apiserver_hosts: [host].into_iter().chain(flags.apiserver_cert_extra_sans.iter().cloned()).collect(),
         store_hosts: flags.store_names.clone(),
+        apiserver_ips: Vec::new(),
         nodes,
     })
 }

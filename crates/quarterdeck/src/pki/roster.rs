@@ -23,6 +23,8 @@ pub(crate) struct Roster {
     pub(crate) admin_endpoint: String,
     /// Host names of the API server, its Service's and loopback's aside.
     pub(crate) apiserver_hosts: Vec<String>,
+    /// Addresses of the API servers, the first loopback's aside.
+    pub(crate) apiserver_ips: Vec<IpAddr>,
     /// Host names of the store's members, loopback's aside.
     pub(crate) store_hosts: Vec<String>,
     pub(crate) nodes: Vec<NodeFiles>,
@@ -75,7 +77,9 @@ impl Roster {
         let service: IpAddr = SERVICE_IP.parse().context("address of the kubernetes Service")?;
         let own = self.apiserver_hosts.iter().map(String::as_str);
         let dns: Vec<_> = ["localhost"].into_iter().chain(SERVICE).chain(own).collect();
-        let apiserver = Subject { name: "kube-apiserver", groups: &[], dns: &dns, ips: &[LOOPBACK, service] };
+        let others = self.apiserver_ips.iter().copied().filter(|ip| *ip != LOOPBACK);
+        let ips: Vec<_> = [LOOPBACK, service].into_iter().chain(others).collect();
+        let apiserver = Subject { name: "kube-apiserver", groups: &[], dns: &dns, ips: &ips };
         ca.keep_files(layout, "apiserver", &apiserver)?;
         ca.keep_files(layout, "apiserver-kubelet-client", &Subject::client("kube-apiserver-kubelet-client", &["system:masters"]))
     }

@@ -137,17 +137,23 @@ async fn wait_for_nodes(target: &Target, since: Option<Timestamp>, limit: Durati
     bail!("not every node is Ready within {limit:?}: {last}")
 }
 
-/// A client with the admin's certificate.
-pub(crate) async fn admin_client(layout: &Layout) -> anyhow::Result<Client> {
-    client(&layout.admin_kubeconfig()).await
+/// A client of one API server with the admin's certificate.
+pub(crate) async fn admin_client(layout: &Layout, server: &str) -> anyhow::Result<Client> {
+    let mut config = config(&layout.admin_kubeconfig()).await?;
+    config.cluster_url = server.parse().with_context(|| format!("{server:?} is no URL"))?;
+    Ok(Client::try_from(config)?)
 }
 
 async fn client(kubeconfig: &Path) -> anyhow::Result<Client> {
+    Ok(Client::try_from(config(kubeconfig).await?)?)
+}
+
+async fn config(kubeconfig: &Path) -> anyhow::Result<Config> {
     let kubeconfig = Kubeconfig::read_from(kubeconfig).with_context(|| format!("read {}", kubeconfig.display()))?;
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     config.connect_timeout = Some(ASK_TIMEOUT);
     config.read_timeout = Some(ASK_TIMEOUT);
-    Ok(Client::try_from(config)?)
+    Ok(config)
 }
 
 /// `Ok` when `/readyz` is.

@@ -92,11 +92,11 @@ impl Up {
     }
 
     async fn wait_ready(&mut self) -> anyhow::Result<()> {
-        let ready = ready::apiserver(&self.cluster.layout);
+        let ready = ready::apiservers(&self.cluster);
         tokio::select! {
             outcome = tokio::time::timeout(READY_TIMEOUT, ready) => match outcome {
                 Ok(()) => {}
-                Err(_) => bail!("the API server is not ready within {READY_TIMEOUT:?}:\n{}", self.supervisor.tail("apiserver")),
+                Err(_) => bail!("the API server is not ready within {READY_TIMEOUT:?}:\n{}", self.supervisor.tail_of(Part::Apiserver.binary())),
             },
             death = self.supervisor.death() => bail!("{}", self.obituary(&death)),
         }

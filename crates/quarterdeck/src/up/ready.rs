@@ -17,10 +17,16 @@ const INTERVAL: Duration = Duration::from_millis(20);
 /// The namespaces that every cluster has.
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
-/// Returns once `/readyz` is ok and the default namespaces exist; bounded by the caller.
-pub(crate) async fn apiserver(layout: &Layout) {
+/// Returns once each API server's `/readyz` is ok and the default namespaces exist; bounded by the caller.
+pub(crate) async fn apiservers(cluster: &Cluster) {
+    for address in &cluster.apiservers {
+        apiserver(&cluster.layout, &cluster.server_at(*address)).await;
+    }
+}
+
+async fn apiserver(layout: &Layout, server: &str) {
     loop {
-        if let Ok(client) = admin_client(layout).await
+        if let Ok(client) = admin_client(layout, server).await
             && crate::status::readyz(&client).await.is_ok()
             && namespaces_exist(&client).await
         {

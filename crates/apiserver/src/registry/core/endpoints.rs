@@ -28,10 +28,10 @@ impl Strategy for Endpoints {
         }
     }
 
-    fn validate(&self, _ctx: &RequestContext, obj: &Object) -> ErrorList {
+    fn validate(&self, ctx: &RequestContext, obj: &Object) -> ErrorList {
         let mut errs = ErrorList::new();
         for subset in At::field(obj, "subsets").items() {
-            self::subset(&subset, &mut errs);
+            self::subset(&subset, addresses::endpoint_ip(ctx), &mut errs);
         }
         errs
     }
@@ -68,13 +68,13 @@ fn pairs(subset: &At<'_>) -> Vec<String> {
     ports.iter().flat_map(of_port).collect()
 }
 
-fn subset(subset: &At<'_>, errs: &mut ErrorList) {
+fn subset(subset: &At<'_>, is_ip: fn(&str) -> Vec<String>, errs: &mut ErrorList) {
     let (ready, not_ready, ports) = (subset.get("addresses"), subset.get("notReadyAddresses"), subset.get("ports"));
     if ready.size() + not_ready.size() == 0 {
         errs.push(subset.required("must specify `addresses` or `notReadyAddresses`"));
     }
     for address in ready.items().iter().chain(&not_ready.items()) {
-        address.get("ip").name(addresses::is_endpoint_ip, errs);
+        address.get("ip").name(is_ip, errs);
         address.get("hostname").name_if_set(names::is_dns1123_label, errs);
         address.get("nodeName").name_if_set(names::is_dns1123_subdomain, errs);
     }

@@ -40,13 +40,13 @@ impl Strategy for EndpointSlice {
         }
     }
 
-    fn validate(&self, _ctx: &RequestContext, obj: &Object) -> ErrorList {
+    fn validate(&self, ctx: &RequestContext, obj: &Object) -> ErrorList {
         let mut errs = ErrorList::new();
         let kind = At::field(obj, "addressType");
         if kind.require_str("", &mut errs) {
             kind.one_of(&["FQDN", "IPv4", "IPv6"], &mut errs);
         }
-        endpoints(&At::field(obj, "endpoints"), kind.str(), &mut errs);
+        endpoints(&At::field(obj, "endpoints"), (kind.str(), addresses::endpoint_ip(ctx)), &mut errs);
         ports(&At::field(obj, "ports"), &mut errs);
         errs
     }
@@ -90,7 +90,10 @@ impl Strategy for EndpointSlice {
     }
 }
 
-fn endpoints(list: &At<'_>, kind: &str, errs: &mut ErrorList) {
+/// What an address is, and what it has to be.
+type Kind<'a> = (&'a str, fn(&str) -> Vec<String>);
+
+fn endpoints(list: &At<'_>, kind: Kind<'_>, errs: &mut ErrorList) {
     if list.size() > MOST_ENDPOINTS {
         errs.push(Error::too_many(&list.path, list.size(), MOST_ENDPOINTS));
         return;
@@ -111,14 +114,14 @@ fn endpoints(list: &At<'_>, kind: &str, errs: &mut ErrorList) {
 }
 
 /// An address of the wrong family is reported on the list, as upstream does.
-fn address(list: &At<'_>, address: &At<'_>, kind: &str, errs: &mut ErrorList) {
+fn address(list: &At<'_>, address: &At<'_>, (kind, is_ip): Kind<'_>, errs: &mut ErrorList) {
     let text = address.str();
     let parsed = text.parse::<std::net::IpAddr>().ok();
     match kind {
         "IPv4" | "IPv6" if parsed.is_none_or(|ip| addresses::family(ip) != kind) => {
             errs.push(Error::invalid(&list.path, text, format!("must be an {kind} address")));
         }
-        "IPv4" | "IPv6" => address.each_of(addresses::is_endpoint_ip(text), errs),
+        "IPv4" | "IPv6" => address.each_of(is_ip(text), errs),
         "FQDN" => address.each_of(names::is_dns1123_subdomain(text), errs),
         _ => {}
     }

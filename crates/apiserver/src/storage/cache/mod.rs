@@ -143,6 +143,8 @@ impl Cached {
                 let revision = self.inner.current_revision().await?;
                 Ok(self.reached(revision, deadline, true).await)
             }
+            // Nothing but an event would show that the cache got there: the store itself knows at once.
+            Freshness::NotOlderThan(requested) if !self.inner.reports_progress().await => Ok(self.cache.revision() >= requested),
             Freshness::NotOlderThan(requested) => {
                 if self.reached(requested, deadline, true).await {
                     return Ok(true);

@@ -11,10 +11,11 @@ use etcd::etcdserverpb::response_op::Response as Answer;
 use etcd::etcdserverpb::{Compare, DeleteRangeRequest, PutRequest, RangeRequest, RequestOp, TxnRequest, WatchCreateRequest};
 use etcd::mvccpb::{self, event::EventType};
 use futures::{StreamExt as _, stream};
-use tokio::sync::{OnceCell, watch};
+use tokio::sync::watch;
 use tonic::Code;
 
 use super::lease::Leases;
+use super::progress::Support;
 use crate::storage::kv::{KeyValue, Kv, KvEvent, KvItem, KvStream, Outcome, Range, RangeResult, prefix_end};
 use crate::storage::{Error, Result, Revision};
 
@@ -26,12 +27,12 @@ pub(super) struct EtcdKv {
     client: Client,
     leases: Leases,
     progress: watch::Sender<u64>,
-    reports_progress: OnceCell<bool>,
+    support: Support,
 }
 
 impl EtcdKv {
     pub(super) fn new(client: Client) -> Self {
-        Self { leases: Leases::new(client.clone()), client, progress: watch::Sender::new(0), reports_progress: OnceCell::new() }
+        Self { leases: Leases::new(client.clone()), client, progress: watch::Sender::new(0), support: Support::default() }
     }
 
     pub(super) fn client(&self) -> &Client {
@@ -122,9 +123,7 @@ impl Kv for EtcdKv {
     }
 
     async fn reports_progress(&self) -> bool {
-        let ask = async || self.client.status().await.map(|status| reports_progress(&status.version));
-        // Unknown for now is asked again next time.
-        self.reports_progress.get_or_try_init(ask).await.copied().unwrap_or(false)
+        self.support.of(&self.client).await
     }
 }
 
@@ -208,17 +207,6 @@ fn failed_at(error: ClientError, requested: Revision) -> Error {
     }
 }
 
-/// Versions whose progress reports keep behind the events: 3.4.31, 3.5.13 and later (etcd-io/etcd#15220).
-fn reports_progress(version: &str) -> bool {
-    let mut parts = version.split(['.', '-']).map(|part| part.parse::<u32>().unwrap_or(0));
-    let version = [parts.next(), parts.next(), parts.next()].map(|part| part.unwrap_or(0));
-    match version {
-        [3, 4, patch] => patch >= 31,
-        [3, 5, patch] => patch >= 13,
-        [major, minor, _] => (major, minor) >= (3, 6),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use apimachinery::gvk::GroupResource;
@@ -240,14 +228,5 @@ mod tests {
         assert_eq!((own.code, own.message), (504, format!("{words} - etcdserver: request timed out")));
         let full = answer(Status::resource_exhausted("etcdserver: mvcc: database space exceeded"));
         assert_eq!((full.code, &*full.message), (500, "etcdserver: mvcc: database space exceeded"));
-    }
-
-    #[test]
-    fn old_etcds_are_not_believed_about_progress() {
-        for (version, believed) in
-            [("3.5.1", false), ("3.5.13", true), ("3.4.31", true), ("3.3.9", false), ("3.6.4", true), ("4.0.0-rc.1", true)]
-        {
-            assert_eq!(reports_progress(version), believed, "{version}");
-        }
     }
 }

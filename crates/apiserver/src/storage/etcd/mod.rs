@@ -3,6 +3,7 @@
 mod compact;
 mod kv;
 mod lease;
+mod progress;
 #[cfg(test)]
 mod tests;
 
@@ -46,6 +47,11 @@ impl Etcd {
         let tls = config.ca.map(|ca| Tls { ca, identity: config.identity });
         let client = Client::connect(Config { tls, request_timeout: config.request_timeout, ..Config::new(config.servers) });
         Ok(Self { kv: Arc::new(EtcdKv::new(client.map_err(|error| Error::Store(error.to_string()))?)) })
+    }
+
+    /// The same connections, sharing no leases with this one: short lives among long ones would make each lease serve one object.
+    pub(crate) fn with_leases_of_its_own(&self) -> Self {
+        Self { kv: Arc::new(EtcdKv::new(self.kv.client().clone())) }
     }
 
     /// Gives up history older than `interval` every `interval` (`--etcd-compaction-interval`), until shutdown.

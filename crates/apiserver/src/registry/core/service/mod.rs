@@ -16,6 +16,7 @@ use async_trait::async_trait;
 use ipnet::IpNet;
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use tokio::sync::Mutex;
 
 use crate::{
     loopback::Loopback,
@@ -30,12 +31,14 @@ pub(crate) struct Service {
     pub(crate) ranges: Arc<[IpNet]>,
     /// Range node ports come from.
     pub(crate) node_ports: RangeInclusive<u16>,
+    /// Held while node ports are taken: only those who ask other servers then come in between.
+    pub(crate) allocating: Arc<Mutex<()>>,
 }
 
 impl Service {
     /// The rules as the server is configured.
     pub(crate) fn new(wiring: &Wiring) -> Self {
-        Self { ranges: wiring.service_ranges.clone().into(), node_ports: wiring.node_ports.clone() }
+        Self { ranges: wiring.service_ranges.clone().into(), node_ports: wiring.node_ports.clone(), allocating: Arc::default() }
     }
 }
 

@@ -25,7 +25,7 @@ use crate::{
 /// The internal resource that keeps ranges; not shown in discovery.
 pub(crate) const RESOURCE: &str = "rangeallocations";
 const NAME: &str = "servicenodeports";
-/// Attempts against concurrent writers.
+/// Attempts against other servers.
 const TRIES: usize = 20;
 
 /// Node ports a service has, health check included.
@@ -170,6 +170,7 @@ fn draw_ports(obj: &mut Object, bitmap: &mut Bitmap, fresh: &mut Vec<u16>) -> Re
 
 /// Changes the stored bitmap; `change` runs again where another writer was faster.
 async fn edit<T>(service: &Service, api: &Loopback, change: impl Fn(&mut Bitmap) -> Result<T, Status>) -> Result<T, Status> {
+    let _alone = service.allocating.lock().await;
     let ranges = api.api("v1", RESOURCE);
     let mut last = Status::internal("node ports could not be allocated");
     for _ in 0..TRIES {
