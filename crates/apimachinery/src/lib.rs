@@ -6,6 +6,8 @@
 
 pub mod apply;
 pub mod cbor;
+#[cfg(test)]
+mod arbitrary;
 pub mod field;
 pub mod go;
 pub mod gvk;

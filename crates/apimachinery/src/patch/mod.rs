@@ -9,6 +9,8 @@ use crate::status::{Details, Status, reason};
 
 pub mod json;
 pub mod merge;
+#[cfg(test)]
+mod properties;
 pub mod strategic;
 
 /// A patched object, and what a strict reader objects to in the patch itself.

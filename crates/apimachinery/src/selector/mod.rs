@@ -2,6 +2,8 @@
 
 pub mod field;
 pub mod label;
+#[cfg(test)]
+mod properties;
 
 /// A set of named texts a selector looks at: the labels or selectable fields of one object.
 pub trait Lookup {
