@@ -10,6 +10,8 @@ pub(crate) mod authz;
 pub(crate) mod bootstrap;
 mod cbor;
 mod config;
+#[cfg(test)]
+mod dice;
 pub(crate) mod extensions;
 pub(crate) mod handlers;
 pub(crate) mod informer;

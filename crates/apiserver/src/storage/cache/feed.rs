@@ -5,19 +5,20 @@ use std::time::Duration;
 
 use component::backoff::Backoff;
 use futures::StreamExt as _;
+use rand::rngs::StdRng;
 
 use super::super::{FeedItem, ListOptions, Result, Scope, Storage};
 use super::state::Cache;
 
 /// Runs until aborted.
-pub(super) async fn run(inner: Arc<dyn Storage>, cache: Arc<Cache>) {
+pub(super) async fn run(inner: Arc<dyn Storage>, cache: Arc<Cache>, mut dice: StdRng) {
     let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
     loop {
         match feed(&*inner, &cache, &mut backoff).await {
             Ok(()) => tracing::debug!(resource = %inner.collection().resource, "the cache's watch ended; listing again"),
             Err(error) => tracing::warn!(resource = %inner.collection().resource, %error, "the cache lost its watch; listing again"),
         }
-        backoff.wait().await;
+        tokio::time::sleep(backoff.next_delay(&mut dice)).await;
     }
 }
 

@@ -7,6 +7,8 @@
 
 mod feed;
 mod read;
+#[cfg(test)]
+mod simulation;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -18,6 +20,7 @@ use std::time::Duration;
 use apimachinery::Object;
 use async_trait::async_trait;
 use futures::StreamExt as _;
+use rand::{SeedableRng as _, rngs::StdRng};
 use tokio::sync::OnceCell;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
@@ -42,6 +45,8 @@ pub(crate) struct CacheConfig {
     pub(crate) history: usize,
     /// Events a watcher may be behind before it is cut off.
     pub(crate) queue: usize,
+    /// What the pauses between tries to reach the store are drawn from; unset, by chance.
+    pub(crate) seed: Option<u64>,
 }
 
 impl Default for CacheConfig {
@@ -53,6 +58,7 @@ impl Default for CacheConfig {
             progress: Duration::from_millis(100),
             history: 10_000,
             queue: 1_000,
+            seed: None,
         }
     }
 }
@@ -106,7 +112,8 @@ impl Cached {
     /// Starts the feed if need be and waits for its first list; false if it takes too long.
     async fn ready(&self) -> bool {
         let (inner, cache) = (self.inner.clone(), self.cache.clone());
-        self.feed.get_or_init(|| async { Feed(tokio::spawn(feed::run(inner, cache)).abort_handle()) }).await;
+        let dice = self.config.seed.map_or_else(|| StdRng::from_rng(&mut rand::rng()), StdRng::seed_from_u64);
+        self.feed.get_or_init(|| async { Feed(tokio::spawn(feed::run(inner, cache, dice)).abort_handle()) }).await;
         self.reached(1, Instant::now() + self.config.patience, false).await
     }
 
