@@ -5,9 +5,9 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod apply;
-pub mod cbor;
 #[cfg(test)]
 mod arbitrary;
+pub mod cbor;
 pub mod field;
 pub mod go;
 pub mod gvk;

@@ -74,6 +74,11 @@ impl Managers {
         entries.into_iter().map(|(manager, managed)| write_entry(manager, managed)).collect()
     }
 
+    /// Each manager with the version it manages fields of.
+    pub(super) fn versions(&self) -> Vec<(Manager, String)> {
+        self.0.iter().map(|(manager, managed)| (manager.clone(), managed.api_version.clone())).collect()
+    }
+
     /// Takes fields from a manager; one without fields is no manager any more.
     pub(super) fn take(&mut self, manager: &Manager, gone: &FieldSet) {
         if let Some(managed) = self.0.get_mut(manager) {

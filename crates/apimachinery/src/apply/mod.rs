@@ -13,25 +13,31 @@ use crate::object::Object;
 use crate::schema::Schema;
 use crate::status::{Cause, Status, cause};
 
+mod last_applied;
 mod managers;
 mod merge;
+mod same;
 mod scale;
 mod set;
 mod typed;
+mod versions;
 mod walk;
 
 pub use managers::{Manager, Operation};
+pub use same::same_but_for_times;
 pub use scale::{from_scale, to_scale};
 pub use set::{FieldSet, PathElement};
+pub use versions::{InVersion, Versions};
 
+use last_applied::{LAST_APPLIED, last_applied, last_applied_fields};
 use managers::{Managed, Managers};
 use typed::Type;
+use versions::Changes;
 
 /// At most this many updaters are kept apart.
 const MAX_UPDATERS: usize = 10;
 /// Who gets the fields an object had before it was first applied to.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// What both operations need to know of the kind and the request.
 #[derive(Debug, Clone, Copy)]
@@ -46,6 +52,8 @@ pub struct Context<'a> {
     pub ignored: &'a FieldSet,
     /// The time to note.
     pub now: Timestamp,
+    /// The kind's other versions, for those who manage fields of them; where there are none, fields are taken for the same in all.
+    pub versions: Option<&'a dyn Versions>,
 }
 
 /// Why an apply failed.
@@ -150,16 +158,19 @@ fn identity(name: &str, operation: Operation, cx: &Context<'_>) -> Manager {
 
 /// Gives `manager` what changed, and takes it from the others.
 fn follow(managers: &mut Managers, live: &Object, new: &Object, manager: &str, cx: &Context<'_>) {
-    let comparison = walk::compare(Type::of(cx.schema), &live.0, &new.0).without(cx.ignored);
+    let mut changes = Changes::new(live, new, cx);
     let manager = identity(manager, Operation::Update, cx);
-    let changed = comparison.changed();
-    for other in managers.0.keys().cloned().collect::<Vec<_>>() {
+    for (other, version) in managers.versions() {
+        let Some(change) = changes.within(&version) else {
+            managers.0.remove(&other);
+            continue;
+        };
         if other != manager {
-            managers.take(&other, &changed);
+            managers.take(&other, &change.changed);
         }
-        managers.take(&other, &comparison.removed);
+        managers.take(&other, &change.removed);
     }
-    let own = changed.difference(&UNMANAGED);
+    let own = changes.own().changed.difference(&UNMANAGED);
     if !own.is_empty() {
         let managed = managers.0.entry(manager).or_insert_with(|| Managed {
             set: FieldSet::default(),
@@ -252,34 +263,36 @@ fn apply_once(live: &Object, config: &Value, manager: &str, force: bool, manager
         managed.time = last.and_then(|managed| managed.time);
     }
 
-    let comparison = walk::compare(ty, members(&live_value), members(&pruned)).without(cx.ignored);
-    let conflicts = take_over(&mut managers, &manager, &comparison, force);
+    let mut object = Object::from_value(pruned).unwrap_or_default();
+    let before = Object::from_value(live_value).unwrap_or_default();
+    let conflicts = take_over(&mut managers, &manager, &mut Changes::new(&before, &object, cx), force);
     if !conflicts.is_empty() {
         return Err(Error::Conflicts(conflicts));
     }
     managers.take(&manager, &UNMANAGED);
-    let mut object = Object::from_value(pruned).unwrap_or_default();
     write(&managers, &mut object);
     Ok(object)
 }
 
 /// Takes changed fields from other managers; without `force`, tells which those are instead.
-fn take_over(managers: &mut Managers, manager: &Manager, comparison: &walk::Comparison, force: bool) -> Vec<(String, String)> {
-    let changed = comparison.changed();
-    let others: Vec<Manager> = managers.0.keys().filter(|other| *other != manager).cloned().collect();
+fn take_over(managers: &mut Managers, manager: &Manager, changes: &mut Changes<'_>, force: bool) -> Vec<(String, String)> {
     let mut conflicts = Vec::new();
-    for other in &others {
-        let taken = managers.0.get(other).map(|managed| managed.set.intersection(&changed)).unwrap_or_default();
+    let mut kept = managers.clone();
+    for (other, version) in managers.versions().into_iter().filter(|(other, _)| other != manager) {
+        let Some(change) = changes.within(&version) else {
+            kept.0.remove(&other);
+            continue;
+        };
+        let taken = managers.0.get(&other).map(|managed| managed.set.intersection(&change.changed)).unwrap_or_default();
         conflicts.extend(taken.paths().iter().map(|path| (other.describe(), set::print(path))));
+        kept.take(&other, &change.changed);
+        kept.take(&other, &change.removed);
     }
-    if force || conflicts.is_empty() {
-        for other in &others {
-            managers.take(other, &changed);
-            managers.take(other, &comparison.removed);
-        }
-        return Vec::new();
+    if !force && !conflicts.is_empty() {
+        return conflicts;
     }
-    conflicts
+    *managers = kept;
+    Vec::new()
 }
 
 /// Removes what the manager applied last time and does not any more, unless somebody else manages it.
@@ -298,40 +311,6 @@ fn prune(ty: Type<'_>, merged: Value, managers: &Managers, last: &FieldSet) -> V
 
     let pruned_set = named(&walk::fields(ty, &pruned));
     walk::remove(ty, &merged, &merged_set.difference(&pruned_set).intersection(&last))
-}
-
-/// The fields whose live values are those of the last client-side apply, as printed paths; `kubectl` may take these over.
-fn last_applied_fields(live: &Object, cx: &Context<'_>) -> Vec<String> {
-    let Some(last) = live.annotation(LAST_APPLIED).and_then(|text| serde_json::from_str::<Value>(text).ok()) else {
-        return Vec::new();
-    };
-    let ty = Type::of(cx.schema);
-    let comparison = walk::compare(ty, &live.0, members(&last));
-    let same = walk::fields(ty, &last).difference(&comparison.changed()).difference(&comparison.removed);
-    same.paths().iter().map(|path| set::print(path)).collect()
-}
-
-/// The annotation that client-side apply would have written.
-fn last_applied(config: &Value) -> String {
-    let mut config = config.clone();
-    if let Some(Value::Object(annotations)) = config.pointer_mut("/metadata/annotations") {
-        annotations.remove(LAST_APPLIED);
-    }
-    format!("{}\n", crate::go::json(&config))
-}
-
-/// Whether two objects differ in nothing but when their managers last acted.
-pub fn same_but_for_times(a: &Object, b: &Object) -> bool {
-    fn timeless(object: &Object) -> Value {
-        let mut value = object.value();
-        for entry in value.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut).into_iter().flatten() {
-            if let Value::Object(entry) = entry {
-                entry.remove("time");
-            }
-        }
-        value
-    }
-    a == b || timeless(a) == timeless(b)
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@ use super::*;
 use crate::schema::sample;
 use serde_json::json;
 
+mod properties;
+
 fn gvk() -> GroupVersionKind {
     GroupVersionKind::new("", "v1", "Pod")
 }
@@ -10,16 +12,17 @@ struct Kind {
     schema: Schema,
     gvk: GroupVersionKind,
     ignored: FieldSet,
+    versions: Option<&'static dyn Versions>,
 }
 
 impl Kind {
     fn new() -> Self {
-        Self { schema: sample::pod(), gvk: gvk(), ignored: FieldSet::default() }
+        Self { schema: sample::pod(), gvk: gvk(), ignored: FieldSet::default(), versions: None }
     }
 
     fn context(&self) -> Context<'_> {
         let now = Timestamp::from_second(1_700_000_000).unwrap();
-        Context { schema: &self.schema, gvk: &self.gvk, subresource: "", ignored: &self.ignored, now }
+        Context { schema: &self.schema, gvk: &self.gvk, subresource: "", ignored: &self.ignored, now, versions: self.versions }
     }
 
     fn decode(&self, value: &Value) -> Object {
@@ -250,86 +253,44 @@ fn times_alone_are_no_difference() {
     assert!(!same_but_for_times(&a, &b));
 }
 
-mod properties {
-    use super::*;
-    use proptest::prelude::*;
-    use std::collections::{BTreeMap, BTreeSet};
+/// A kind whose version v0 says of one container what v1 says of many, and calls it `box`.
+#[derive(Debug)]
+struct OneBox;
 
-    prop_compose! {
-        fn configs()(
-            labels in prop::collection::btree_map("[a-c]", "[0-1]", 0..3),
-            containers in prop::collection::btree_map("[a-d]", ("[i-k]", prop::collection::btree_map("[A-B]", "[0-1]", 0..2)), 0..4),
-            finalizers in prop::collection::btree_set("[x-z]", 0..3),
-        ) -> Value {
-            config(&labels, &containers, &finalizers)
-        }
-    }
-
-    type Containers = BTreeMap<String, (String, BTreeMap<String, String>)>;
-
-    /// A configuration that leaves out what is empty: an empty map or list is a field of its own.
-    fn config(labels: &BTreeMap<String, String>, containers: &Containers, finalizers: &BTreeSet<String>) -> Value {
-        let containers: Vec<Value> = containers
-            .iter()
-            .map(|(name, (image, env))| {
-                let mut item = json!({"name": name, "image": image});
-                if !env.is_empty() {
-                    item["env"] = env.iter().map(|(name, value)| json!({"name": name, "value": value})).collect();
-                }
-                item
-            })
-            .collect();
-        let mut out = json!({});
-        if !labels.is_empty() {
-            out["metadata"]["labels"] = json!(labels);
-        }
-        if !finalizers.is_empty() {
-            out["metadata"]["finalizers"] = json!(finalizers);
-        }
-        if !containers.is_empty() {
-            out["spec"] = json!({"containers": containers});
-        }
-        out
-    }
-
-    /// The object without what managers and the server add.
-    fn shape(object: &Object) -> Value {
+impl Versions for OneBox {
+    fn convert(&self, object: &Object, api_version: &str) -> InVersion {
         let mut object = object.clone();
-        object.meta_mut().remove("managedFields");
-        let mut value = object.into_value();
-        Kind::new().schema.fold_empty_lists(&mut value);
-        value
-    }
-
-    proptest! {
-        #[test]
-        fn applying_the_same_again_changes_nothing(config in configs()) {
-            let kind = Kind::new();
-            let once = kind.applied(None, config.clone(), "m", false).unwrap();
-            let twice = kind.applied(Some(&once), config, "m", false).unwrap();
-            prop_assert_eq!(once, twice);
-        }
-
-        #[test]
-        fn a_sole_managers_last_configuration_is_what_remains(first in configs(), second in configs()) {
-            let kind = Kind::new();
-            let live = kind.applied(None, first, "m", false).unwrap();
-            let live = kind.applied(Some(&live), second.clone(), "m", false).unwrap();
-            let fresh = kind.applied(None, second, "m", false).unwrap();
-            prop_assert_eq!(shape(&live), shape(&fresh));
-            prop_assert_eq!(fields(&live), fields(&fresh));
-        }
-
-        #[test]
-        fn what_another_manager_applied_survives(mine in configs(), theirs in configs()) {
-            let kind = Kind::new();
-            let live = kind.applied(None, theirs.clone(), "them", false).unwrap();
-            let live = kind.applied(Some(&live), mine, "me", true).unwrap();
-            let names = |object: &Value| -> BTreeSet<String> {
-                let items = object.pointer("/spec/containers").and_then(Value::as_array).cloned().unwrap_or_default();
-                items.iter().filter_map(|item| item["name"].as_str().map(str::to_owned)).collect()
-            };
-            prop_assert!(names(&live.value()).is_superset(&names(&theirs)));
+        match api_version {
+            "v0" => {
+                let image = object.pointer("/spec/containers/0/image").cloned().unwrap_or_default();
+                object.0.insert("spec".into(), json!({"class": image}));
+                InVersion::Converted(object, sample::pod())
+            }
+            "v2" => InVersion::Failed,
+            _ => InVersion::Unknown,
         }
     }
+}
+
+fn managed_in(version: &str, spec: Value) -> Value {
+    json!({"manager": version, "operation": "Update", "apiVersion": version, "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": spec}})
+}
+
+#[test]
+fn who_manages_fields_of_another_version_loses_them_when_they_change_there() {
+    let kind = Kind { versions: Some(&OneBox), ..Kind::new() };
+    let pod = |image: &str| json!({"spec": {"containers": [{"name": "c", "image": image}]}});
+    let mut live = stored(kind.decode(&with_type(pod("i:1"))));
+    let unchanged = json!({"f:containers": {"k:{\"name\":\"c\"}": {"f:image": {}}}});
+    let entries =
+        json!([managed_in("v0", json!({"f:class": {}})), managed_in("v2", unchanged), managed_in("gone", json!({"f:class": {}}))]);
+    live.meta_mut().insert("managedFields".into(), entries);
+    let conflict = kind.applied(Some(&live), pod("i:2"), "m", false).unwrap_err();
+    let expected = [("\"v0\" using v0", ".spec.class"), ("\"v2\" using v2", ".spec.containers[name=\"c\"].image")];
+    assert_eq!(conflict, Error::Conflicts(expected.map(|(manager, path)| (manager.into(), path.into())).to_vec()));
+    let mut changed = with_type(pod("i:2"));
+    changed["metadata"]["managedFields"] = live.meta()["managedFields"].clone();
+    assert_eq!(fields(&kind.updated(Some(&live), changed, "u")).as_object().unwrap().keys().collect::<Vec<_>>(), ["u"]);
+    let same = kind.updated(Some(&live), live.value(), "u");
+    assert_eq!(fields(&same).as_object().unwrap().keys().collect::<Vec<_>>(), ["v0", "v2"]);
 }

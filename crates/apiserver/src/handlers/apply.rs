@@ -18,7 +18,7 @@ use crate::{
     registry::{
         catalog::Served,
         codec::{self, complain},
-        store::{Change, View},
+        store::{Change, Hub, OtherVersions, View},
     },
     request::RequestContext,
 };
@@ -48,6 +48,7 @@ pub(super) async fn serve(mut ask: Ask, kind: BodyKind, view: View) -> Result<Re
         force: options.value.get("force") == Some(&Value::Bool(true)),
         ignored: ask.served.ignored(&view),
         ctx: ask.ctx.clone(),
+        hub: ask.server.hub.clone(),
         served: ask.served.clone(),
     };
     let name = ask.ctx.info.name.clone();
@@ -74,6 +75,7 @@ pub(super) fn read(ctx: &RequestContext, kind: BodyKind, body: &[u8]) -> Result<
 /// A configuration applied to the stored object.
 struct Apply {
     ctx: RequestContext,
+    hub: Arc<Hub>,
     served: Arc<Served>,
     config: Value,
     force: bool,
@@ -88,6 +90,7 @@ impl Change for Apply {
             subresource: &self.ctx.info.subresource,
             ignored: &self.ignored,
             now: self.ctx.now,
+            versions: Some(&OtherVersions { hub: &self.hub, served: &self.served }),
         };
         let live = current.cloned().unwrap_or_else(|| apply::empty(&context));
         let merged = apply::apply(&live, &self.config, &self.ctx.field_manager, self.force, &context)?;

@@ -1,6 +1,8 @@
 //! GET of a collection: cached bytes strung together, or rows, or metadata.
 
-use apimachinery::{selector, status::Status};
+use std::num::{IntErrorKind, ParseIntError};
+
+use apimachinery::{go::quote, selector, status::Status};
 use axum::response::Response;
 use bytes::Bytes;
 use http::StatusCode;
@@ -30,9 +32,12 @@ pub(super) fn list_options(ask: &Ask) -> Result<ListOptions, Status> {
     if !query.continue_token.is_empty() && !matches!(query.resource_version.as_str(), "" | "0") {
         return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
     }
+    // What is at hand is answered whole, as upstream's cache does.
+    let limit = if query.resource_version == "0" { 0 } else { query.limit };
+    let freshness = freshness(&query.resource_version, &query.version_match, limit);
     Ok(ListOptions {
-        freshness: freshness(&query.resource_version, &query.version_match)?,
-        limit: query.limit,
+        freshness: freshness.map_err(|why| Status::bad_request(format!("invalid resource version: {why}")))?,
+        limit,
         continue_token: query.continue_token,
         predicate: predicate(ask)?,
     })
@@ -106,26 +111,31 @@ fn concatenate(ask: &Ask, list: &List, meta: &Value) -> Bytes {
     out.into()
 }
 
-/// How fresh `resourceVersion` and `resourceVersionMatch` want a read. Errors: 400 for what is no version.
-pub(super) fn freshness(version: &str, version_match: &str) -> Result<Freshness, Status> {
+/// How fresh `resourceVersion` and `resourceVersionMatch` want a read. The first page of a list is of exactly the version asked
+/// for, where nothing else is said: the other pages have to go with it. Errors: why something is no version.
+pub(super) fn freshness(version: &str, version_match: &str, limit: u64) -> Result<Freshness, String> {
     Ok(match (version, version_match) {
         ("", _) => Freshness::Latest,
         ("0", _) => Freshness::Any,
         (version, "Exact") => Freshness::Exact(revision(version)?),
+        (version, "") if limit > 0 => Freshness::Exact(revision(version)?),
         (version, _) => Freshness::NotOlderThan(revision(version)?),
     })
 }
 
-/// A resourceVersion as a number.
-pub(super) fn revision(version: &str) -> Result<Revision, Status> {
-    let error = || {
-        apimachinery::field::Error::invalid(
-            &apimachinery::field::Path::new("resourceVersion"),
-            version,
-            "strconv.ParseUint: parsing \"".to_owned() + version + "\": invalid syntax",
-        )
-    };
-    version.parse().map_err(|_| Status::bad_request(format!("Invalid value: {}", error().body().trim_start_matches("Invalid value: "))))
+/// A resourceVersion as a number; else why it is none, in upstream's words.
+pub(super) fn revision(version: &str) -> Result<Revision, String> {
+    let number = if version.starts_with('+') { "".parse() } else { version.parse() };
+    number.map_err(|error: ParseIntError| {
+        let why = if *error.kind() == IntErrorKind::PosOverflow { "value out of range" } else { "invalid syntax" };
+        let shown = quote(version);
+        format!("resourceVersion: Invalid value: {shown}: strconv.ParseUint: parsing {shown}: {why}")
+    })
+}
+
+/// Upstream answers so wherever it does not expect that reading a version may fail.
+pub(super) fn unexpected(why: String) -> Status {
+    Status::failure(500, "", why)
 }
 
 /// The query's selectors. Errors: 400 for what cannot be parsed or selected on.
@@ -134,14 +144,20 @@ pub(super) fn predicate(ask: &Ask) -> Result<Predicate, Status> {
     let labels = selector::label::Selector::parse(labels).map_err(|e| Status::bad_request(e.to_string()))?;
     let fields = ask.query("fieldSelector").unwrap_or_default();
     let fields = selector::field::Selector::parse(fields).map_err(|e| Status::bad_request(e.to_string()))?;
-    let known = ask.served.resource.strategy.field_labels();
-    for requirement in fields.requirements() {
+    let strategy = &ask.served.resource.strategy;
+    let known = strategy.field_labels();
+    let mut requirements = fields.requirements().to_vec();
+    for requirement in &mut requirements {
         let field = requirement.field.as_str();
-        if !matches!(field, "metadata.name" | "metadata.namespace") && !known.iter().any(|k| k == field) {
+        if matches!(field, "metadata.name" | "metadata.namespace") {
+            continue;
+        }
+        if !known.iter().any(|k| k == field) {
             return Err(Status::bad_request(unknown_field(ask, field)));
         }
+        requirement.field = strategy.stored_field(field);
     }
-    Ok(Predicate { labels, fields })
+    Ok(Predicate { labels, fields: selector::field::Selector::new(requirements) })
 }
 
 fn unknown_field(ask: &Ask, field: &str) -> String {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::{
     negotiate::{BodyKind, to_value},
-    registry::DeleteOptions,
+    registry::{DeleteOptions, meta},
     request::{FieldValidation, is_true},
     schema,
 };
@@ -38,8 +38,15 @@ pub(crate) fn field_manager(query: &Query, headers: &HeaderMap) -> String {
         return name.to_owned();
     }
     let agent = headers.get(header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or_default();
-    let name = agent.split('/').next().unwrap_or_default();
-    name.chars().filter(|c| !c.is_control()).take(128).collect()
+    let printable = agent.split('/').next().unwrap_or_default().chars().filter(|c| !c.is_control());
+    let mut name = String::new();
+    for letter in printable {
+        if name.len() + letter.len_utf8() > meta::MAX_MANAGER {
+            break;
+        }
+        name.push(letter);
+    }
+    name
 }
 
 /// The options of a write.
@@ -63,7 +70,7 @@ pub(crate) fn write(query: &Query, kind: &str, apply: Option<bool>) -> Result<Wr
     if apply == Some(false) && force.is_some() {
         errors.push(Error::forbidden(&Path::new("force"), "may not be specified for non-apply patch"));
     }
-    errors.extend(check_manager(manager));
+    errors.extend(meta::manager(manager, &Path::new("fieldManager")));
     errors.extend(check_dry_run(&dry_run));
     if !["", "Ignore", "Warn", "Strict"].contains(&validation) {
         errors.push(Error::not_supported(&Path::new("fieldValidation"), validation, &["Ignore", "Warn", "Strict", ""]));
@@ -88,18 +95,6 @@ pub(crate) fn write(query: &Query, kind: &str, apply: Option<bool>) -> Result<Wr
 
 fn invalid(kind: &str, errors: ErrorList) -> Status {
     Status::invalid(&GroupKind::new("meta.k8s.io", kind), "", errors)
-}
-
-fn check_manager(name: &str) -> ErrorList {
-    let path = Path::new("fieldManager");
-    let mut errors = ErrorList::new();
-    if name.len() > 128 {
-        errors.push(Error::too_long(&path, "", 128));
-    }
-    for (at, c) in name.char_indices().filter(|(_, c)| c.is_control()) {
-        errors.push(Error::invalid(&path, name, format!("invalid character U+{:04X} (at position {at})", u32::from(c))));
-    }
-    errors
 }
 
 fn check_dry_run(values: &[String]) -> ErrorList {

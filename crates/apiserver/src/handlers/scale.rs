@@ -125,8 +125,14 @@ impl Rescale {
                 Ok(scale)
             }
             Wish::Apply { ctx, config, force, api_version } => {
-                let context =
-                    apply::Context { schema: &self.schema, gvk: &gvk(), subresource: "scale", ignored: &FieldSet::default(), now: ctx.now };
+                let context = apply::Context {
+                    schema: &self.schema,
+                    gvk: &gvk(),
+                    subresource: "scale",
+                    ignored: &FieldSet::default(),
+                    now: ctx.now,
+                    versions: None,
+                };
                 let mut scale = scale_of(current, &self.paths);
                 apply::to_scale(current, &mut scale, api_version, &self.paths.spec_replicas);
                 let mut scale = apply::apply(&scale, config, &ctx.field_manager, *force, &context)?;

@@ -69,6 +69,7 @@ async fn call(mut ask: Ask, connect: Arc<dyn Connect>, body: Option<BodyType>) -
             subresource: &ask.ctx.info.subresource,
             ignored: &FieldSet::default(),
             now: ask.ctx.now,
+            versions: None,
         };
         apply::update(&apply::empty(&cx), &mut object, &ask.ctx.field_manager, &cx);
         attributes.object = Some(object);

@@ -1,9 +1,12 @@
 //! The whole service in process, on memory storage.
 
+mod any_object;
 mod content;
 mod custom;
 mod deletion;
 mod eviction;
+mod lists;
+mod objects;
 
 use std::{
     sync::{

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use super::{
     Ask,
-    list::{predicate, revision},
+    list::{predicate, revision, unexpected},
     options,
     shape::{Include, row, table},
 };
@@ -25,6 +25,7 @@ use crate::{
     negotiate::{Form, Format, partial, watch_types},
     protobuf,
     registry::{Resource, go_on, store::Store},
+    request::is_true,
     storage::{self, Event, Verb, WatchItem, WatchOptions, WatchStart},
 };
 
@@ -40,17 +41,7 @@ pub(super) async fn serve(ask: Ask) -> Result<Response, Status> {
     }
     let query = options::list(&ask.query, true)?;
     let store = ask.store()?;
-    let mut predicate = predicate(&ask)?;
-    if !ask.ctx.info.is_collection {
-        // The old /watch/ paths name one object.
-        predicate.fields = apimachinery::selector::field::Selector::equal("metadata.name", &ask.ctx.info.name);
-    }
-    let start = match query.resource_version.as_str() {
-        "" => WatchStart::Latest,
-        "0" => WatchStart::Any,
-        version => WatchStart::After(revision(version)?),
-    };
-    let options = WatchOptions { start, initial_events: query.initial_events, bookmarks: query.bookmarks, predicate };
+    let options = watch_options(&ask, &query)?;
     let events = store.watch(&ask.ctx, options).await?;
     let until = Instant::now() + lifetime(&ask, query.timeout_seconds);
     let (stopped, retired) = (ask.server.lifecycle.watch_ends(), ask.served.retired.clone());
@@ -106,6 +97,29 @@ fn over_websocket(mut ask: Ask, frames: impl Stream<Item = Bytes> + Send + 'stat
         }
     });
     Ok(response)
+}
+
+/// What the query asks of storage.
+fn watch_options(ask: &Ask, query: &options::ListQuery) -> Result<WatchOptions, Status> {
+    let mut predicate = predicate(ask)?;
+    if !ask.ctx.info.is_collection {
+        // The old /watch/ paths name one object.
+        let name = ask.ctx.info.name.as_str();
+        if predicate.fields.is_empty() {
+            predicate.fields = apimachinery::selector::field::Selector::equal("metadata.name", name);
+        } else if predicate.fields.exact_match("metadata.name") != Some(name) {
+            return Err(Status::bad_request("fieldSelector metadata.name doesn't match requested name"));
+        }
+    }
+    let start = match query.resource_version.as_str() {
+        "" => WatchStart::Latest,
+        "0" => WatchStart::Any,
+        version => WatchStart::After(revision(version).map_err(unexpected)?),
+    };
+    // Who asks for the state as it always was asked for also learns where it ends, if bookmarks are welcome.
+    let by_tradition = !matches!(start, WatchStart::After(_)) && ask.query("watch").is_some_and(is_true);
+    let initial_events = query.initial_events.or(by_tradition.then_some(true));
+    Ok(WatchOptions { start, initial_events, bookmarks: query.bookmarks, predicate })
 }
 
 /// As asked for, else `--min-request-timeout` and up to twice that, so that watches do not all end together.

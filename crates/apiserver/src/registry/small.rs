@@ -24,6 +24,10 @@ pub(crate) struct Small {
     pub(crate) warnings: fn(&Object) -> Vec<String>,
     /// When the generation counts up.
     pub(crate) generation: Generation,
+    /// Whether PUT without a resourceVersion overwrites whatever is stored.
+    pub(crate) unconditional_update: bool,
+    /// Metadata that a write to `/status` leaves as it was.
+    pub(crate) kept_by_status: &'static [&'static str],
     /// The columns between name and age, with their cells.
     pub(crate) columns: &'static [Cells],
 }
@@ -36,6 +40,8 @@ impl Small {
         validate_update: |_, _| ErrorList::new(),
         warnings: |_| Vec::new(),
         generation: Generation::Never,
+        unconditional_update: true,
+        kept_by_status: &[],
         columns: &[],
     };
 }
@@ -62,6 +68,14 @@ impl Strategy for Small {
 
     fn generation(&self) -> Generation {
         self.generation
+    }
+
+    fn allow_unconditional_update(&self) -> bool {
+        self.unconditional_update
+    }
+
+    fn kept_by_status(&self) -> &'static [&'static str] {
+        self.kept_by_status
     }
 
     fn columns(&self) -> Vec<Column> {

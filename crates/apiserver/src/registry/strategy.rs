@@ -18,6 +18,8 @@ pub(crate) enum Generation {
     Never,
     /// 1 at creation, one more whenever one of these fields (`spec`, `metadata.annotations`) differs from the stored object.
     Fields(&'static [&'static str]),
+    /// None at creation, one more whenever one of these fields differs from the stored object.
+    Later(&'static [&'static str]),
     /// 1 at creation, one more whenever anything but metadata differs (custom resources).
     AllButMetadata,
 }
@@ -139,6 +141,12 @@ pub(crate) trait Strategy: Send + Sync {
     /// Upstream's kinds differ in which metadata may change here: bring back the rest from `old`.
     fn prepare_for_status_update(&self, _ctx: &RequestContext, _obj: &mut Object, _old: &Object) {}
 
+    /// Metadata that a write to `/status` leaves as it was and that nobody manages by one: `metadata` for all that users set,
+    /// or single fields such as `metadata.labels`. Upstream's status strategies differ in this.
+    fn kept_by_status(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Checks a write to `/status` beyond the metadata.
     fn validate_status_update(&self, _ctx: &RequestContext, _obj: &Object, _old: &Object) -> ErrorList {
         ErrorList::new()
@@ -232,7 +240,12 @@ pub(crate) trait Strategy: Send + Sync {
         Vec::new()
     }
 
-    /// The object's value for each of [`Strategy::field_labels`].
+    /// The name that a field label has in the version objects are stored in.
+    fn stored_field(&self, label: &str) -> String {
+        label.to_owned()
+    }
+
+    /// A stored object's value for each field that [`Strategy::stored_field`] names.
     fn selectable_fields(&self, _obj: &Object) -> Vec<(std::borrow::Cow<'static, str>, String)> {
         Vec::new()
     }

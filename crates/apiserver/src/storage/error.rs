@@ -118,7 +118,7 @@ impl Error {
             Self::Precondition { .. } | Self::Contended { .. } => Status::conflict(resource, name, message),
             Self::Compacted { requested, oldest, continue_token } => expired(verb, requested, oldest, continue_token),
             Self::FutureRevision { requested, current } => Status::resource_version_too_large(requested, current, 1),
-            Self::BadContinue(_) => Status::bad_request(message),
+            Self::BadContinue(_) => Status::bad_request(format!("invalid continue token: {message}")),
             Self::Timeout(_) => Status::timeout(format!("request did not complete within requested timeout - {message}"), 0),
             // Upstream hands on the store's own text, without a reason.
             Self::Store(_) => Status::failure(500, "", message),

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 
 use super::webhook::rule;
 use crate::registry::{
-    Generation,
     check::{At, unique_by},
     edit::{default_to, each, ensure_object, object},
     selectors,
@@ -21,6 +20,8 @@ pub(crate) const VALIDATING: Small = Small {
     },
     validate: validating,
     generation: SPEC,
+    unconditional_update: false,
+    kept_by_status: &["metadata"],
     columns: &[("Validations", "integer", "Number of validations.", |obj| count(obj, "validations")), PARAM_KIND],
     ..Small::PLAIN
 };
@@ -30,6 +31,7 @@ pub(crate) const MUTATING: Small = Small {
     default: defaults,
     validate: mutating,
     generation: SPEC,
+    unconditional_update: false,
     columns: &[("Mutations", "integer", "Number of mutations.", |obj| count(obj, "mutations")), PARAM_KIND],
     ..Small::PLAIN
 };
@@ -42,7 +44,8 @@ pub(crate) const BINDING: Small = Small {
         }
     },
     validate: binding,
-    generation: Generation::Fields(&["spec"]),
+    generation: SPEC,
+    unconditional_update: false,
     columns: &[
         ("PolicyName", "string", "The policy it binds.", |obj| obj.str_at("/spec/policyName").into()),
         ("ParamRef", "string", "The policy's parameters.", param_ref),

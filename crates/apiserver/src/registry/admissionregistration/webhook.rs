@@ -23,6 +23,7 @@ pub(crate) const MUTATING: Small = Small { default: |obj| defaults(obj, true), v
 
 const BOTH: Small = Small {
     generation: Generation::Fields(&["webhooks"]),
+    unconditional_update: false,
     columns: &[("Webhooks", "integer", "Number of webhooks.", |obj| At::field(obj, "webhooks").size().into())],
     ..Small::PLAIN
 };

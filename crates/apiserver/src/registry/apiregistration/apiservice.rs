@@ -21,6 +21,8 @@ pub(crate) const API_SERVICE: Small = Small {
         default_to(&mut obj.0, "status", json!({}));
     },
     validate,
+    unconditional_update: false,
+    kept_by_status: &["metadata"],
     columns: &[("Service", "string", "The service that serves it.", service), ("Available", "string", "Whether it answers.", available)],
     ..Small::PLAIN
 };

@@ -21,8 +21,8 @@ pub(crate) struct Deployment;
 
 #[async_trait]
 impl Strategy for Deployment {
-    fn prepare_for_status_update(&self, _ctx: &RequestContext, obj: &mut Object, old: &Object) {
-        obj.set_labels(old.labels());
+    fn kept_by_status(&self) -> &'static [&'static str] {
+        &["metadata.labels"]
     }
 
     fn default(&self, obj: &mut Object) {

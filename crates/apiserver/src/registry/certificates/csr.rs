@@ -113,6 +113,10 @@ impl Strategy for SigningRequest {
         conditions(obj, old)
     }
 
+    fn validate_name(&self, name: &str, _prefix: bool) -> Vec<String> {
+        names::is_path_segment_name(name)
+    }
+
     fn field_labels(&self) -> Vec<std::borrow::Cow<'static, str>> {
         vec!["spec.signerName".into()]
     }

@@ -57,12 +57,8 @@ impl Strategy for EndpointSlice {
         errs
     }
 
-    fn allow_create_on_update(&self) -> bool {
-        true
-    }
-
     fn generation(&self) -> Generation {
-        Generation::Fields(&["addressType", "endpoints", "ports"])
+        Generation::Fields(&["addressType", "endpoints", "ports", "metadata.labels"])
     }
 
     fn columns(&self) -> Vec<Column> {

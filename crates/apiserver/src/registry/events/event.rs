@@ -2,17 +2,19 @@
 
 use std::{borrow::Cow, time::Duration};
 
-use apimachinery::{
-    Object,
-    field::{Error, ErrorList, Path},
-    status::Status,
-};
+use apimachinery::{Object, field::ErrorList, names, status::Status};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::rules;
 use crate::{
-    registry::{Column, Conversion, Dependents, Strategy, check::At, edit::Fields, print},
+    registry::{
+        Column, Conversion, Dependents, Plain, Strategy,
+        check::At,
+        edit::{Fields, default_to, drop_zero},
+        print,
+    },
     request::RequestContext,
 };
 
@@ -41,12 +43,19 @@ pub(crate) struct Respell;
 impl Conversion for Respell {
     fn to_served(&self, mut obj: Object) -> Result<Object, Status> {
         rename(&mut obj.0, |(core, new)| (core, new));
+        for field in ["reportingController", "reportingInstance"] {
+            drop_zero(&mut obj.0, field);
+        }
         obj.set_api_version("events.k8s.io/v1");
         Ok(obj)
     }
 
     fn to_stored(&self, mut obj: Object) -> Result<Object, Status> {
         rename(&mut obj.0, |(core, new)| (new, core));
+        // The core group writes these also where they are empty.
+        for field in ["reportingComponent", "reportingInstance"] {
+            default_to(&mut obj.0, field, "");
+        }
         obj.set_api_version("v1");
         Ok(obj)
     }
@@ -61,7 +70,7 @@ fn rename(fields: &mut Fields, pair: impl Fn((&'static str, &'static str)) -> (&
     }
 }
 
-/// Field labels by the core group's spelling, and where the values are.
+/// Field labels of the core group, and where the values are; objects are stored that way.
 const FIELDS: [(&str, &str); 11] = [
     ("involvedObject.kind", "/involvedObject/kind"),
     ("involvedObject.namespace", "/involvedObject/namespace"),
@@ -86,52 +95,42 @@ impl Event {
         At::field(obj, self.name(core))
     }
 
-    fn label(&self, core: &'static str) -> Cow<'static, str> {
-        match (self.new_form, core) {
-            (true, "reportingComponent") => "reportingController".into(),
-            (true, _) => core.replace("involvedObject", "regarding").into(),
-            _ => core.into(),
+    /// The event as the core group spells it.
+    fn core<'a>(&self, obj: &'a Object) -> Cow<'a, Object> {
+        if !self.new_form {
+            return Cow::Borrowed(obj);
         }
-    }
-
-    fn value(&self, obj: &Object, pointer: &str) -> String {
-        let mut parts = pointer.trim_start_matches('/').split('/');
-        let first = self.at(obj, parts.next().unwrap_or_default());
-        let found = parts.fold(first, |at, part| at.get(part)).str().to_owned();
-        let of_source = pointer == "/source/component" && found.is_empty();
-        if of_source { self.at(obj, "reportingComponent").str().to_owned() } else { found }
+        let mut respelled = obj.clone();
+        rename(&mut respelled.0, |(core, new)| (new, core));
+        Cow::Owned(respelled)
     }
 }
 
 #[async_trait]
 impl Strategy for Event {
     fn validate(&self, _ctx: &RequestContext, obj: &Object) -> ErrorList {
-        let mut errs = ErrorList::new();
-        let at = Path::new("involvedObject").child("namespace");
-        let about = self.at(obj, "involvedObject");
-        let (namespace, kind) = (about.get("namespace").str(), about.get("kind").str());
-        // Events about cluster-scoped objects live in the default namespace, old ones also elsewhere.
-        let clusterwide = namespace.is_empty() && ["Node", "Namespace", "PersistentVolume"].contains(&kind);
-        let default = namespace.is_empty() && obj.namespace() == "default";
-        if namespace != obj.namespace() && !clusterwide && !default {
-            errs.push(Error::invalid(&at, namespace, "does not match event.namespace"));
-        }
+        let event = self.core(obj);
+        let mut errs = rules::any(&event);
         if self.new_form {
-            new_rules(obj, &mut errs);
+            errs.extend(rules::new(&event));
         }
         errs
     }
 
-    fn validate_update(&self, ctx: &RequestContext, obj: &Object, old: &Object) -> ErrorList {
-        let mut errs = self.validate(ctx, obj);
+    fn validate_update(&self, _ctx: &RequestContext, obj: &Object, old: &Object) -> ErrorList {
+        let event = self.core(obj);
+        let mut errs = rules::any(&event);
         if self.new_form {
-            for field in
-                ["regarding", "related", "reason", "action", "type", "eventTime", "reportingController", "reportingInstance", "note"]
-            {
-                At::field(obj, field).immutable(&At::field(old, field), &mut errs);
-            }
+            errs.extend(rules::change(&event, &self.core(old)));
         }
         errs
+    }
+
+    fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
+        match self.new_form {
+            true => Plain.validate_name(name, prefix),
+            false => names::is_path_segment_name(name),
+        }
     }
 
     fn allow_create_on_update(&self) -> bool {
@@ -147,11 +146,24 @@ impl Strategy for Event {
     }
 
     fn field_labels(&self) -> Vec<Cow<'static, str>> {
-        FIELDS.iter().map(|(label, _)| self.label(label)).collect()
+        let labels = FIELDS.iter().map(|(label, _)| *label);
+        match self.new_form {
+            true => labels.filter(|label| *label != "source").map(new_label).collect(),
+            false => labels.map(Cow::Borrowed).collect(),
+        }
     }
 
-    fn selectable_fields(&self, obj: &Object) -> Vec<(Cow<'static, str>, String)> {
-        FIELDS.iter().map(|(label, pointer)| (self.label(label), self.value(obj, pointer))).collect()
+    fn stored_field(&self, label: &str) -> String {
+        let core = FIELDS.iter().find(|(core, _)| self.new_form && new_label(core) == label);
+        core.map_or(label, |(core, _)| *core).to_owned()
+    }
+
+    fn selectable_fields(&self, stored: &Object) -> Vec<(Cow<'static, str>, String)> {
+        let value = |pointer: &str| match (pointer, stored.str_at(pointer)) {
+            ("/source/component", "") => stored.str_at("/reportingComponent").to_owned(),
+            (_, found) => found.to_owned(),
+        };
+        FIELDS.iter().map(|(label, pointer)| (Cow::Borrowed(*label), value(pointer))).collect()
     }
 
     fn columns(&self) -> Vec<Column> {
@@ -213,27 +225,11 @@ impl Event {
     }
 }
 
-/// What `events.k8s.io` asks of new events.
-fn new_rules(obj: &Object, errs: &mut ErrorList) {
-    let field = |name| At::field(obj, name);
-    if !field("eventTime").is_set() {
-        errs.push(field("eventTime").required(""));
-    }
-    let controller = field("reportingController");
-    if controller.require_str("", errs) {
-        controller.name(apimachinery::names::is_qualified_name, errs);
-    }
-    for (name, most) in [("reportingInstance", 128), ("action", 128), ("reason", 128)] {
-        let at = field(name);
-        if at.require_str("", errs) && at.str().len() > most {
-            errs.push(at.invalid(format!("can have at most {most} characters")));
-        }
-    }
-    if !["Normal", "Warning"].contains(&field("type").str()) {
-        errs.push(field("type").invalid(format!("has invalid value: {}", field("type").str())));
-    }
-    if field("note").str().len() > 1024 {
-        errs.push(field("note").invalid("can have at most 1024 characters"));
+/// A field label as `events.k8s.io` spells it.
+fn new_label(core: &str) -> Cow<'_, str> {
+    match core {
+        "reportingComponent" => "reportingController".into(),
+        _ => core.replace("involvedObject", "regarding").into(),
     }
 }
 
@@ -245,7 +241,8 @@ mod tests {
 
     #[test]
     fn both_spellings_are_one_event() {
-        let core = json!({"apiVersion": "v1", "kind": "Event", "involvedObject": {"name": "p"}, "message": "m", "count": 2});
+        let core = json!({"apiVersion": "v1", "kind": "Event", "involvedObject": {"name": "p"}, "message": "m", "count": 2,
+            "reportingComponent": "", "reportingInstance": ""});
         let new = Respell.to_served(Object::from_value(core.clone()).unwrap()).unwrap();
         assert_eq!(
             new.value(),
@@ -255,11 +252,15 @@ mod tests {
     }
 
     #[test]
-    fn the_namespace_must_be_the_objects() {
-        let event =
-            Object::from_value(json!({"metadata": {"namespace": "n"}, "involvedObject": {"kind": "Pod", "namespace": "other"}})).unwrap();
-        let errs = Event { new_form: false, ttl: Duration::ZERO }.validate(&RequestContext::for_tests(), &event);
-        assert_eq!(errs[0].to_string(), r#"involvedObject.namespace: Invalid value: "other": does not match event.namespace"#);
+    fn both_groups_select_on_the_same_fields_by_their_own_names() {
+        let form = |new_form| Event { new_form, ttl: Duration::ZERO };
+        assert!(form(true).field_labels().contains(&"regarding.kind".into()) && !form(true).field_labels().contains(&"source".into()));
+        assert_eq!(form(true).stored_field("regarding.kind"), "involvedObject.kind");
+        assert_eq!(form(true).stored_field("reportingController"), "reportingComponent");
+        assert_eq!(form(false).stored_field("involvedObject.kind"), "involvedObject.kind");
+        let stored = Object::from_value(json!({"involvedObject": {"kind": "Pod"}, "reportingComponent": "c"})).unwrap();
+        let fields = form(false).selectable_fields(&stored);
+        assert!(fields.contains(&("involvedObject.kind".into(), "Pod".into())) && fields.contains(&("source".into(), "c".into())));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The resources of group `events.k8s.io`.
 
 mod event;
+mod rules;
 
 pub(crate) use event::Event;
 

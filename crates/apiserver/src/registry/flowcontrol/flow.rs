@@ -55,6 +55,10 @@ impl Strategy for FlowSchema {
         errs
     }
 
+    fn kept_by_status(&self) -> &'static [&'static str] {
+        &["metadata"]
+    }
+
     fn generation(&self) -> Generation {
         SPEC
     }
@@ -147,6 +151,7 @@ pub(crate) const PRIORITY_LEVEL: Small = Small {
     default: default_level,
     validate: validate_level,
     generation: SPEC,
+    kept_by_status: &["metadata"],
     columns: &[
         ("Type", "string", "Whether the level is limited.", |obj| obj.str_at("/spec/type").into()),
         ("NominalConcurrencyShares", "string", "Its share of requests in flight.", |obj| {

@@ -56,6 +56,10 @@ impl Strategy for ServiceCidr {
         errs
     }
 
+    fn kept_by_status(&self) -> &'static [&'static str] {
+        &["metadata"]
+    }
+
     fn columns(&self) -> Vec<Column> {
         vec![
             Column::object_name("Name of the range."),

@@ -41,6 +41,14 @@ impl Strategy for RuntimeClass {
         errs
     }
 
+    fn allow_create_on_update(&self) -> bool {
+        true
+    }
+
+    fn allow_unconditional_update(&self) -> bool {
+        false
+    }
+
     fn columns(&self) -> Vec<Column> {
         vec![
             Column::object_name("Name of the class."),

@@ -27,6 +27,7 @@ pub(crate) const CLAIM: Small = Small {
     },
     validate: |obj| claim(&At::field(obj, "spec")),
     validate_update: |obj, old| fixed_spec(obj, old),
+    kept_by_status: &["metadata"],
     columns: &[("State", "string", "Whether it is allocated and reserved.", state)],
     ..Small::PLAIN
 };

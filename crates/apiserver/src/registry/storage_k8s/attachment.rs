@@ -44,6 +44,14 @@ impl Strategy for VolumeAttachment {
         vec![apimachinery::field::Error::invalid(&spec.path, internal_form(spec.value), "field is immutable")]
     }
 
+    fn allow_unconditional_update(&self) -> bool {
+        false
+    }
+
+    fn kept_by_status(&self) -> &'static [&'static str] {
+        &["metadata"]
+    }
+
     fn columns(&self) -> Vec<Column> {
         vec![
             Column::object_name("Name of the attachment."),

@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 
 use apimachinery::{
     Object,
-    field::{Error, ErrorList},
+    field::{Error, ErrorList, Path},
     names,
 };
 use serde_json::{Value, json};
 
 use crate::{
     registry::{
-        Strategy,
-        check::At,
+        Generation, Strategy,
+        check::{At, internal_form},
         core::pod_spec::volume_sources::driver_name,
         edit::{default_to, ensure_object, is_zero},
         selectors,
@@ -27,6 +27,13 @@ pub(crate) const DRIVER: Small = Small {
     validate: validate_driver,
     validate_update: fixed_driver,
     warnings: driver_warnings,
+    generation: Generation::Later(&[
+        "spec.tokenRequests",
+        "spec.requiresRepublish",
+        "spec.seLinuxMount",
+        "spec.nodeAllocatableUpdatePeriodSeconds",
+    ]),
+    unconditional_update: false,
     columns: &[
         ("AttachRequired", "boolean", "Whether volumes are attached before they are mounted.", |obj| flag(obj, "attachRequired")),
         ("PodInfoOnMount", "boolean", "Whether the driver is told about the pod.", |obj| flag(obj, "podInfoOnMount")),
@@ -42,6 +49,8 @@ pub(crate) const DRIVER: Small = Small {
 pub(crate) const NODE: Small = Small {
     default: default_node,
     validate: validate_node,
+    validate_update: fixed_drivers,
+    unconditional_update: false,
     columns: &[("Drivers", "integer", "Number of drivers.", |obj| At::field(obj, "spec").get("drivers").size().into())],
     ..Small::PLAIN
 };
@@ -125,6 +134,18 @@ fn validate_node(obj: &Object) -> ErrorList {
     errs
 }
 
+/// A node's driver may come and go, but not turn into another; how many volumes it takes may change.
+fn fixed_drivers(obj: &Object, old: &Object) -> ErrorList {
+    let (drivers, before) = (At::field(obj, "spec").get("drivers").items(), At::field(old, "spec").get("drivers").items());
+    let is_other = |driver: &At<'_>, was: &At<'_>| driver.get("name").str() == was.get("name").str() && fixed(driver) != fixed(was);
+    let changed = drivers.iter().filter(|driver| before.iter().any(|was| is_other(driver, was)));
+    changed.map(|driver| Error::invalid(&Path::new("CSINodeDriver"), internal_form(driver.value), "field is immutable")).collect()
+}
+
+fn fixed<'a>(driver: &At<'a>) -> Option<Vec<(&'a String, &'a Value)>> {
+    driver.map().map(|driver| driver.iter().filter(|(key, _)| *key != "allocatable").collect())
+}
+
 /// Upstream reports keys on the driver.
 fn topology_keys(driver: &At<'_>, errs: &mut ErrorList) {
     let mut seen = BTreeSet::new();
@@ -168,6 +189,10 @@ impl Strategy for Capacity {
             At::field(obj, field).immutable(&At::field(old, field), &mut errs);
         }
         errs
+    }
+
+    fn allow_unconditional_update(&self) -> bool {
+        false
     }
 }
 

@@ -8,7 +8,7 @@ use crate::{
     admission::Operation,
     registry::{meta, strategy::Finish},
     request::RequestContext,
-    storage::{Error, Freshness, Verb},
+    storage::{Entry, Error, Freshness, Verb},
 };
 
 /// How often a generated name that is taken is replaced by another.
@@ -61,6 +61,7 @@ impl Store {
             self.served.reset_status(&mut obj, None);
         }
         if attribute {
+            meta::dedup_owners(&mut obj, false).into_iter().for_each(|w| ctx.warn(w));
             let nothing = Object::from_value(self.served.schema.zero()).unwrap_or_default();
             self.attribute(ctx, &View::Main, &nothing, &mut obj);
         }
@@ -73,7 +74,7 @@ impl Store {
             return Err(Status::internal("resourceVersion should not be set on objects to be created"));
         }
         obj.meta_mut().remove("resourceVersion");
-        meta::dedup_owners(&mut obj);
+        meta::dedup_owners(&mut obj, true).into_iter().for_each(|w| ctx.warn(w));
         meta::fill_system_fields(&mut obj, ctx.now);
         let finish = resource.strategy.begin_create(ctx, &self.hub.loopback, &mut obj).await?;
         let checked = self.check_new(ctx, &mut obj, attributes).await;
@@ -114,12 +115,27 @@ impl Store {
         let stored = self.to_stored(obj.clone())?;
         if ctx.dry_run {
             return match storage.get(&key, Freshness::Latest).await {
-                Ok(_) => Err(Status::already_exists(&self.served.resource.group_resource(), &name)),
+                Ok(entry) => Err(self.taken(&entry)),
                 Err(Error::NotFound { .. }) => Ok(obj),
                 Err(e) => Err(self.failed(e, Verb::Create, &name)),
             };
         }
-        let created = storage.create(&key, stored, self.served.resource.strategy.ttl()).await;
-        self.present(&created.map_err(|e| self.failed(e, Verb::Create, &name))?)
+        match storage.create(&key, stored, self.served.resource.strategy.ttl()).await {
+            Ok(created) => self.present(&created),
+            Err(error @ Error::Exists { .. }) => Err(match storage.get(&key, Freshness::Latest).await {
+                Ok(entry) => self.taken(&entry),
+                Err(_) => self.failed(error, Verb::Create, &name),
+            }),
+            Err(error) => Err(self.failed(error, Verb::Create, &name)),
+        }
+    }
+
+    /// Refuses a name that another object has, which may be on its way out.
+    fn taken(&self, by: &Entry) -> Status {
+        let mut status = Status::already_exists(&self.served.resource.group_resource(), &by.key().name);
+        if by.object().deletion_timestamp().is_some() {
+            status.message = format!("object is being deleted: {}", status.message);
+        }
+        status
     }
 }

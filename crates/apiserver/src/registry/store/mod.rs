@@ -5,6 +5,7 @@ mod delete;
 mod gc;
 mod read;
 mod update;
+mod versions;
 
 use std::sync::{Arc, atomic::AtomicBool};
 
@@ -19,6 +20,7 @@ use serde_json::Value;
 
 pub(crate) use delete::Deleted;
 pub(crate) use update::{Change, View};
+pub(crate) use versions::OtherVersions;
 
 use super::{
     Strategy, Wiring,
@@ -131,6 +133,7 @@ impl Store {
             subresource: &ctx.info.subresource,
             ignored: &self.served.ignored(view),
             now: ctx.now,
+            versions: Some(&OtherVersions { hub: &self.hub, served: &self.served }),
         };
         apply::update(old, obj, &ctx.field_manager, &context);
     }
@@ -147,7 +150,8 @@ impl Served {
             View::Status if self.resource.is_custom() => FieldSet::of(["metadata", "spec"]),
             View::Status => {
                 let fields = self.schema.fields().iter().map(|field| field.name.as_str());
-                FieldSet::of(fields.filter(|name| !matches!(*name, "apiVersion" | "kind" | "metadata" | "status")))
+                let fields = fields.filter(|name| !matches!(*name, "apiVersion" | "kind" | "metadata" | "status"));
+                FieldSet::of(fields.chain(self.resource.strategy.kept_by_status().iter().copied()))
             }
             View::Main => {
                 let status = self.resource.has_status().then_some("status");

@@ -1,11 +1,12 @@
 //! Get, list and watch: straight from storage.
 
 use apimachinery::{Object, status::Status};
+use futures::{StreamExt as _, future::ready, stream};
 
 use super::Store;
 use crate::{
     request::RequestContext,
-    storage::{Entry, Freshness, List, ListOptions, Scope, Verb, WatchOptions, WatchStream},
+    storage::{Entry, Error, Freshness, List, ListOptions, Scope, Verb, WatchOptions, WatchStream},
 };
 
 impl Store {
@@ -26,10 +27,12 @@ impl Store {
         listed.map_err(|e| self.failed(e, Verb::List, ""))
     }
 
-    /// Follows objects.
+    /// Follows objects. A version that is too old or too new is told by the watch itself, as its only event.
     pub(crate) async fn watch(&self, ctx: &RequestContext, options: WatchOptions) -> Result<WatchStream, Status> {
-        let watch = self.storage.watch(&self.scope(ctx), options).await;
-        watch.map_err(|e| self.failed(e, Verb::Watch, ""))
+        match self.storage.watch(&self.scope(ctx), options).await {
+            Err(error @ (Error::Compacted { .. } | Error::FutureRevision { .. })) => Ok(stream::once(ready(Err(error))).boxed()),
+            watch => watch.map_err(|e| self.failed(e, Verb::Watch, "")),
+        }
     }
 
     /// Whether stored bytes may be answered as they are.

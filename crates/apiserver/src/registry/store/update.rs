@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use apimachinery::{Object, field, gvk::GroupKind, status::Status};
+use apimachinery::{Object, apply, field, gvk::GroupKind, status::Status};
 use futures::FutureExt;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -157,6 +157,9 @@ impl Store {
         match_namespace(self.served.resource.namespaced, ctx.namespace(), &mut obj)?;
         self.reset(ctx, attempt.view, &mut obj, &old);
         if !change.applies() {
+            if change.creates() {
+                meta::dedup_owners(&mut obj, false).into_iter().for_each(|w| ctx.warn(w));
+            }
             self.attribute(ctx, attempt.view, &old, &mut obj);
         }
         let mut attributes = self.attributes(ctx, Operation::Update, name, options);
@@ -165,8 +168,11 @@ impl Store {
         self.hub.admission.admit(ctx, &mut attributes).await?;
         let mut obj = attributes.object.take().unwrap_or_default();
         self.check_version(name, &mut obj, &old)?;
-        meta::dedup_owners(&mut obj);
+        meta::dedup_owners(&mut obj, true).into_iter().for_each(|w| ctx.warn(w));
         self.check_changed(attempt, &mut obj, &old).await?;
+        if apply::same_but_for_times(&old, &obj) {
+            obj = old.clone();
+        }
         attributes.object = Some(obj.clone());
         self.hub.admission.validate(ctx, &attributes).await?;
         if old.deletion_timestamp().is_some()
@@ -225,9 +231,7 @@ impl Store {
         if !matches!(attempt.view, View::Status) {
             meta::set_generation(strategy.generation(), obj, Some(old));
         }
-        // Upstream checks the metadata in the generic store and again in the kind's own rules; clients see both causes.
-        let mut errors = meta::validate_update(obj, old);
-        errors.extend(errors.clone());
+        let mut errors = meta::validate_update(obj, old, self.served.resource.strategy.wants_qualified_finalizers());
         errors.extend(match attempt.view {
             View::Status => strategy.validate_status_update(ctx, obj, old),
             View::Main | View::Other(_) => strategy.validate_update(ctx, obj, old),
@@ -248,6 +252,7 @@ impl Store {
         match view {
             View::Status => {
                 keep_all_but_status(obj, old);
+                meta::keep(obj, old, strategy.kept_by_status());
                 strategy.prepare_for_status_update(ctx, obj, old);
             }
             View::Main if self.served.resource.has_status() && !strategy.keeps_status_on_update() => {

@@ -125,8 +125,11 @@ impl Strategy for Pod {
         pod_spec::warnings::collect(&At::field(obj, "spec"))
     }
 
+    fn kept_by_status(&self) -> &'static [&'static str] {
+        &["metadata.deletionTimestamp", "metadata.deletionGracePeriodSeconds", "metadata.ownerReferences"]
+    }
+
     fn prepare_for_status_update(&self, _ctx: &RequestContext, obj: &mut Object, old: &Object) {
-        keep_metadata_for_status(obj, old);
         let was = old.pointer("/status/qosClass").cloned();
         let status = ensure_object(&mut obj.0, "status");
         if let Some(class) = was {
@@ -234,14 +237,6 @@ fn pod_ips(obj: &mut Object) {
             }
             _ => {}
         }
-    }
-}
-
-/// A status write may not take the deletion or the owners with it.
-fn keep_metadata_for_status(obj: &mut Object, old: &Object) {
-    let was = old.meta().clone();
-    for key in ["deletionTimestamp", "deletionGracePeriodSeconds", "ownerReferences"] {
-        edit::copy(obj.meta_mut(), &was, key);
     }
 }
 

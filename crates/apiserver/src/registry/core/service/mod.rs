@@ -103,6 +103,10 @@ impl Strategy for Service {
         allocate::release(self, api, obj).await;
     }
 
+    fn allow_create_on_update(&self) -> bool {
+        true
+    }
+
     fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
         if prefix { names::is_dns1123_label(&names::mask_trailing_dash(name)) } else { names::is_dns1123_label(name) }
     }
