@@ -48,6 +48,21 @@ impl Default for Connections {
     }
 }
 
+impl Connections {
+    /// Unread bytes of all streams of a connection together. The library ends a connection on which too many small frames
+    /// wait to be read: 256 bytes less its own count for each, up to half of this. Every call may have one.
+    fn window(&self) -> u32 {
+        self.max_streams.saturating_mul(512).clamp(1 << 20, 32 << 20)
+    }
+
+    /// Streams that may end by themselves before they are taken up, and those refused halfway in a connection's life; with
+    /// more the library ends the connection and all its calls. Both may befall every call a client may make.
+    fn resets(&self) -> (usize, usize) {
+        let most = usize::try_from(self.max_streams).unwrap_or(usize::MAX);
+        (most.min(1 << 16), most.max(1024))
+    }
+}
+
 /// Who is at the other end; an extension of every request.
 #[derive(Clone, Debug)]
 pub struct Peer {
@@ -168,6 +183,9 @@ where
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
     let ask_every = Some(kept.ask_every).filter(|every| !every.is_zero());
     builder.http2().timer(TokioTimer::new()).max_concurrent_streams(kept.max_streams).keep_alive_interval(ask_every);
+    let (early, halfway) = kept.resets();
+    builder.http2().max_pending_accept_reset_streams(early).max_local_error_reset_streams(halfway);
+    builder.http2().initial_connection_window_size(kept.window());
     if !kept.answer_within.is_zero() {
         builder.http2().keep_alive_timeout(kept.answer_within);
     }

@@ -7,13 +7,14 @@ use std::{
 
 use bytes::Bytes;
 use etcd::etcdserverpb::{
-    PutRequest, RangeRequest, WatchCreateRequest, WatchRequest, watch_client::WatchClient, watch_request::RequestUnion,
+    PutRequest, RangeRequest, WatchCreateRequest, WatchRequest, kv_client::KvClient, watch_client::WatchClient, watch_request::RequestUnion,
 };
 use nix::sys::{
     resource::{Resource, getrlimit, setrlimit},
     signal::Signal,
 };
 use tokio::{io::AsyncWriteExt, net::TcpStream, task::JoinSet};
+use tonic::transport::Channel;
 
 use crate::support::{Cluster, Member, eventually, get, put, within};
 
@@ -113,7 +114,6 @@ async fn a_follower_that_stands_still_costs_its_leader_no_memory_and_catches_up(
 #[tokio::test(flavor = "multi_thread")]
 async fn more_than_can_wait_for_a_quorum_is_refused_at_once_as_etcd_does() {
     const REQUESTS: usize = 14_000;
-    const CLIENTS: usize = 60;
     let mut cluster = Cluster::start(3).await;
     let leader = cluster.leader().await;
     for other in [(leader + 1) % 3, (leader + 2) % 3] {
@@ -121,10 +121,12 @@ async fn more_than_can_wait_for_a_quorum_is_refused_at_once_as_etcd_does() {
     }
     let member = &cluster.members[leader];
     let before = resident(member);
-    let clients: Vec<_> = (0..CLIENTS).map(|_| member.kv()).collect();
+    // On one connection, which takes as many refusals at once.
+    let channel = Channel::from_shared(member.url()).unwrap().initial_connection_window_size(64 << 20).connect_lazy();
+    let client = KvClient::new(channel);
     let mut asked = JoinSet::new();
     for number in 0..REQUESTS {
-        let mut kv = clients[number % CLIENTS].clone();
+        let mut kv = client.clone();
         asked.spawn(async move { put(&mut kv, &format!("key-{number}"), "value").await.unwrap_err() });
     }
     let mut answers = BTreeMap::<String, usize>::new();

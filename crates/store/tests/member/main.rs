@@ -4,6 +4,7 @@
 mod auth;
 mod backup;
 mod chaos;
+mod connections;
 mod corruption;
 mod damage;
 mod disk;
