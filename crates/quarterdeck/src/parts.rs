@@ -95,6 +95,7 @@ fn store(cluster: &Cluster, member: &StoreMember) -> Launch {
         flag("peer-key-file", pki("peer.key")),
         flag("peer-client-cert-auth", true),
         flag("peer-trusted-ca-file", pki("ca.crt")),
+        flag("log-format", "console"),
     ];
     launch(cluster, Part::Store, &member.name, format!("{client} (peers {})", member.peer_port), args)
 }

@@ -154,6 +154,21 @@ fn flags_of_3_6_are_known_and_those_without_effect_are_told_of() {
 }
 
 #[test]
+fn a_line_of_the_log_is_an_object_unless_asked_otherwise() {
+    let ready = |maker, flags: &[&str]| {
+        let log = Member::plain(maker, flags).log();
+        log.lines().find(|line| line.contains("ready to serve client requests")).unwrap().to_owned()
+    };
+    for maker in MAKERS {
+        let line: serde_json::Value = serde_json::from_str(&ready(maker, &[])).unwrap();
+        assert_eq!((&line["level"], &line["msg"]), (&"info".into(), &"ready to serve client requests".into()), "{maker:?}");
+        assert!(line["ts"].is_string() && line["caller"].is_string(), "{maker:?}: {line}");
+    }
+    let text = ready(Maker::Ours, &["--log-format=console"]);
+    assert!(!text.starts_with('{'), "{text}");
+}
+
+#[test]
 fn variables_stand_for_flags_and_unknown_ones_are_told_of() {
     for maker in MAKERS {
         let member = Member::start(maker, |command, _, client, peer| {

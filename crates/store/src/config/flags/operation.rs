@@ -25,7 +25,7 @@ pub(super) const LOGGING: &[Flag] = &[
     refused("logger", Text, "zap", "there is one kind of log, in the form that --log-format says; write zap or nothing"),
     flag("log-outputs", Words, "default", "Where the log goes: default, stderr, stdout or files"),
     flag("log-level", OneOf(LEVELS), "info", "debug, info, warn, error, panic or fatal"),
-    flag("log-format", Text, "console", "console, for people, or json"),
+    flag("log-format", Text, "json", "json, one object a line as etcd writes it, or console, for people"),
     accepted("enable-log-rotation", Bool, "false", NO_ROTATION),
     accepted(
         "log-rotation-config-json",
