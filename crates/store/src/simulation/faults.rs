@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rand::{Rng as _, seq::IndexedRandom as _};
 use tests::traffic::Traffic;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{
     member::Member,
@@ -17,6 +17,12 @@ use super::{
 const PAUSE: std::ops::Range<u64> = 50..1_500;
 /// A slow disk takes up to so many milliseconds for everything.
 const SLOW: std::ops::Range<u64> = 20..700;
+/// A stalled one takes up to so many.
+const STALLED: std::ops::Range<u64> = 2_000..8_000;
+/// A process that is killed while it starts or stops gets on so often before.
+const STEPS: std::ops::Range<usize> = 0..16;
+/// One that is killed while it takes over a snapshot has so many milliseconds for it.
+const INSTALLING: std::ops::Range<u64> = 0..4;
 
 /// A clock jumps by so many milliseconds.
 const JUMP: std::ops::Range<u64> = 100..20_000;
@@ -33,7 +39,11 @@ enum Fault {
     PowerLossOfAll,
     CleanStop,
     Start,
+    CrashStarting,
+    CrashStopping,
+    CrashInstalling,
     SlowDisk,
+    StalledDisk,
     GoodDisks,
     Transfer,
     ClockJump,
@@ -41,7 +51,7 @@ enum Fault {
 }
 
 /// How often each happens, compared with the others.
-const FAULTS: [(Fault, u32); 14] = [
+const FAULTS: [(Fault, u32); 18] = [
     (Fault::Partition, 12),
     (Fault::OneWayCut, 10),
     (Fault::Heal, 16),
@@ -51,7 +61,11 @@ const FAULTS: [(Fault, u32); 14] = [
     (Fault::PowerLossOfAll, 3),
     (Fault::CleanStop, 4),
     (Fault::Start, 20),
+    (Fault::CrashStarting, 4),
+    (Fault::CrashStopping, 3),
+    (Fault::CrashInstalling, 6),
     (Fault::SlowDisk, 6),
+    (Fault::StalledDisk, 2),
     (Fault::GoodDisks, 5),
     (Fault::Transfer, 6),
     (Fault::ClockJump, 3),
@@ -62,7 +76,8 @@ impl World {
     /// Lets something happen, so many times.
     pub(super) async fn trouble(&mut self, steps: usize, traffic: &mut Traffic) {
         for _ in 0..steps {
-            sleep(Duration::from_millis(self.dice.random_range(PAUSE))).await;
+            let pause = Duration::from_millis(self.dice.random_range(PAUSE));
+            self.pass(pause).await;
             let (fault, _) = *FAULTS.choose_weighted(&mut self.dice, |(_, weight)| *weight).expect("weights");
             self.happen(fault, traffic).await;
             self.pursue_exchange();
@@ -98,11 +113,21 @@ impl World {
                     member.start().await;
                 }
             }
-            Fault::SlowDisk => {
-                tally.count(Happening::SlowDisk);
-                let longest = Duration::from_millis(self.dice.random_range(SLOW));
-                self.one(|_| true).into_iter().for_each(|member| member.drive.slow_down(longest));
+            Fault::CrashStarting => {
+                let steps = self.dice.random_range(STEPS);
+                if let Some(member) = self.one(|member| member.node().is_none()) {
+                    member.start_cut_short(steps).await;
+                }
             }
+            Fault::CrashStopping => {
+                let steps = self.dice.random_range(STEPS);
+                if let Some(member) = self.one_running() {
+                    member.stop_cut_short(steps).await;
+                }
+            }
+            Fault::CrashInstalling => self.lies_in_wait = true,
+            Fault::SlowDisk => self.slow_one_down(Happening::SlowDisk, SLOW),
+            Fault::StalledDisk => self.slow_one_down(Happening::StalledDisk, STALLED),
             Fault::GoodDisks => self.members.iter().for_each(|member| member.drive.recover()),
             Fault::Transfer => self.hand_on(),
             Fault::ClockJump => {
@@ -113,6 +138,28 @@ impl World {
             }
             Fault::Exchange => self.replace_one().await,
         }
+    }
+
+    /// Lets time pass; where a crash lies in wait for a snapshot, whoever takes one over meanwhile is killed.
+    async fn pass(&mut self, time: Duration) {
+        let until = Instant::now() + time;
+        while self.lies_in_wait && Instant::now() < until {
+            if self.members.iter().any(Member::installs) {
+                sleep(Duration::from_millis(self.dice.random_range(INSTALLING))).await;
+                if let Some(member) = self.one(Member::installs) {
+                    member.crash_installing();
+                    self.lies_in_wait = false;
+                }
+            }
+            sleep(Duration::from_millis(1)).await;
+        }
+        sleep_until(until).await;
+    }
+
+    fn slow_one_down(&mut self, how: Happening, milliseconds: std::ops::Range<u64>) {
+        self.network.tally().count(how);
+        let longest = Duration::from_millis(self.dice.random_range(milliseconds));
+        self.one(|_| true).into_iter().for_each(|member| member.drive.slow_down(longest));
     }
 
     /// Cuts the ways between some members and the others, or only those from some to the others. Clients stay where they are.

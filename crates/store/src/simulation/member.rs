@@ -2,11 +2,14 @@
 
 use std::{
     collections::BTreeMap,
+    future::poll_fn,
     path::PathBuf,
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
+    task::Poll,
     time::Duration,
 };
 
@@ -43,6 +46,8 @@ pub(super) struct Member {
     origin: Origin,
     pub(super) drive: Drive,
     directory: PathBuf,
+    /// Processes there were: files of one that is gone must not be those of the next.
+    lives: u64,
     network: Network,
     findings: Findings,
     dice: StdRng,
@@ -95,6 +100,7 @@ impl Member {
             origin,
             drive: Drive::new(more(), lies),
             directory: scratch.path().join(name(place)),
+            lives: 0,
             network: network.clone(),
             findings: findings.clone(),
             dice: more(),
@@ -123,11 +129,25 @@ impl Member {
 
     /// Starts a process.
     pub(super) async fn start(&mut self) {
+        self.start_cut_short(usize::MAX).await;
+    }
+
+    /// Starts a process that is killed unless it is there after so many steps.
+    pub(super) async fn start_cut_short(&mut self, steps: usize) {
         let (life, power) = (Life::new(self.place), Power::default());
-        let node = match RaftNode::start(self.options(&life, &power)).await {
-            Ok(node) => node,
-            Err(error) => return self.findings.add(format!("{} does not start: {error}", name(self.place))),
-        };
+        match cut_short(steps, RaftNode::start(self.options(&life, &power))).await {
+            Some(Ok(node)) => self.serve(node, life, power),
+            Some(Err(error)) => self.findings.add(format!("{} does not start: {error}", name(self.place))),
+            None => {
+                self.network.tally().count(Happening::CrashStarting);
+                power.cut();
+                life.ended.cancel();
+                self.drive.forget(self.network.tally());
+            }
+        }
+    }
+
+    fn serve(&mut self, node: RaftNode, life: Life, power: Power) {
         let (config, registry) = (config(self.place), Registry::new());
         let calls = rpc::Calls::register(&registry, node.metrics().clone(), false, Duration::MAX);
         let auth = config.auth.authenticator(false).unwrap();
@@ -146,8 +166,9 @@ impl Member {
             Origin::Founder(size) => founder(*size, self.place),
             Origin::Newcomer(identity) => (identity.clone(), BTreeMap::new()),
         };
+        self.lives += 1;
         Options {
-            directory: self.directory.clone(),
+            directory: self.directory.join(self.lives.to_string()),
             disks: self.drive.plug_in(power),
             identity: Ok(identity),
             initial,
@@ -201,17 +222,52 @@ impl Member {
         tokio::spawn(async move { drop(node.raft().shutdown().await) });
     }
 
+    /// It takes over a snapshot.
+    pub(super) fn installs(&self) -> bool {
+        self.node().is_some_and(|node| node.metrics().snapshot_applying.get() > 0)
+    }
+
+    /// Its process is killed while it does.
+    pub(super) fn crash_installing(&mut self) {
+        self.network.tally().count(Happening::CrashInstalling);
+        self.end(Network::close);
+    }
+
     /// It is told to stop, and does so in its own time.
     pub(super) async fn stop(&mut self) {
-        let Some(Process { life, power, node, stop, mut background }) = self.process.take() else { return };
-        self.network.tally().count(Happening::CleanStop);
-        stop.cancel();
-        background.abort_all();
-        node.stop().await;
-        power.cut();
-        life.ended.cancel();
-        self.network.close(self.place);
+        self.stop_cut_short(usize::MAX).await;
     }
+
+    /// It is told to stop, and is killed unless it has done so after so many steps.
+    pub(super) async fn stop_cut_short(&mut self, steps: usize) {
+        let Some(process) = &mut self.process else { return };
+        process.stop.cancel();
+        process.background.abort_all();
+        let stopped = cut_short(steps, process.node.stop()).await.is_some();
+        self.network.tally().count(if stopped { Happening::CleanStop } else { Happening::CrashStopping });
+        if !stopped {
+            return self.end(Network::close);
+        }
+        if let Some(Process { life, power, .. }) = self.process.take() {
+            power.cut();
+            life.ended.cancel();
+            self.network.close(self.place);
+        }
+    }
+}
+
+/// The outcome of something, unless it has to wait more often than that: then it is dropped where it stands.
+async fn cut_short<T>(steps: usize, work: impl Future<Output = T>) -> Option<T> {
+    let (mut work, mut left) = (pin!(work), steps);
+    poll_fn(|context| match work.as_mut().poll(context) {
+        Poll::Ready(outcome) => Poll::Ready(Some(outcome)),
+        Poll::Pending if left == 0 => Poll::Ready(None),
+        Poll::Pending => {
+            left -= 1;
+            Poll::Pending
+        }
+    })
+    .await
 }
 
 /// Flags as they are by default.

@@ -25,10 +25,18 @@ pub(super) enum Happening {
     PowerLoss,
     /// A member is told to stop.
     CleanStop,
+    /// A process is killed while it starts.
+    CrashStarting,
+    /// A process is killed while it stops.
+    CrashStopping,
+    /// A process is killed while it takes over a snapshot.
+    CrashInstalling,
     /// A crash takes a batch of writes.
     BatchLost,
     /// A disk becomes slow.
     SlowDisk,
+    /// A disk does nothing for seconds.
+    StalledDisk,
     /// The leadership is handed on.
     Transfer,
     /// A member's clock jumps.
@@ -51,7 +59,7 @@ pub(super) enum Happening {
 
 impl Happening {
     /// All there are.
-    pub(super) const ALL: [Self; 20] = [
+    pub(super) const ALL: [Self; 24] = [
         Self::Message,
         Self::MessageLost,
         Self::MessageRepeated,
@@ -61,8 +69,12 @@ impl Happening {
         Self::Kill,
         Self::PowerLoss,
         Self::CleanStop,
+        Self::CrashStarting,
+        Self::CrashStopping,
+        Self::CrashInstalling,
         Self::BatchLost,
         Self::SlowDisk,
+        Self::StalledDisk,
         Self::Transfer,
         Self::ClockJump,
         Self::Exchange,

@@ -70,6 +70,8 @@ pub(super) struct World {
     pub(super) homes: Arc<Mutex<Vec<Place>>>,
     /// A member that takes the place of another one.
     pub(super) exchange: Option<Exchange>,
+    /// The next member that takes over a snapshot is killed.
+    pub(super) lies_in_wait: bool,
     pub(super) network: Network,
     pub(super) surroundings: Surroundings,
     pub(super) cluster_id: u64,
@@ -125,7 +127,7 @@ impl World {
         }
         let homes = Arc::new(Mutex::new((0..plan.members).collect()));
         let cluster_id = member::founder(plan.members, 0).0.cluster_id;
-        Self { members, homes, exchange: None, network, surroundings, cluster_id, dice }
+        Self { members, homes, exchange: None, lies_in_wait: false, network, surroundings, cluster_id, dice }
     }
 
     fn doors(&self) -> Vec<Door> {
