@@ -14,7 +14,7 @@ use crate::{
     listening::Listening,
     metrics,
     metrics::Metrics,
-    raft::{Options, RaftNode, joining, membership, newcomer, peers::PeerTls, reconfigure::Limits},
+    raft::{Options, RaftNode, joining, membership, newcomer, peers::PeerTls, reconfigure::Limits, removed},
     rpc,
     security::Security,
     upkeep::corruption,
@@ -143,7 +143,7 @@ impl Server {
             cause = node.failed() => Err(cause),
             () = shutdown.cancelled() => Ok(()),
             () = node.removed() => {
-                tracing::warn!("the member has been permanently removed from the cluster");
+                tracing::warn!("{}", removed::GONE);
                 tracing::warn!("data-dir used by this member must be removed");
                 Ok(())
             }

@@ -18,7 +18,10 @@ use super::{
     types::{Entry, EntryPayload, LeaderId, LogId, Member, Membership, Vote},
     wire::{self, pb},
 };
-use crate::disk::{Batch, Column, Database, columns::raft_meta};
+use crate::{
+    apply::member,
+    disk::{Batch, Column, Database, columns::raft_meta},
+};
 
 /// Makes the member whose log and state these are the only one. One that is alone already, or new, stays as it is.
 pub(crate) fn stay_alone(log: &dyn Database, state: &dyn Database) -> io::Result<()> {
@@ -30,14 +33,24 @@ pub(crate) fn stay_alone(log: &dyn Database, state: &dyn Database) -> io::Result
     let me = identity.member_id;
     let known = members.get_node(&me).cloned();
     let known = known.ok_or_else(|| io::Error::other("--force-new-cluster: this member was removed from its cluster"))?;
-    let others: Vec<_> = members.nodes().filter(|(id, _)| **id != me).map(|(id, _)| format!("{id:x}")).collect();
+    let others: Vec<_> = members.nodes().map(|(id, _)| *id).filter(|id| *id != me).collect();
     if others.is_empty() {
         return Ok(());
     }
-    tracing::warn!(member = format!("{me:x}"), removed = others.join(","), "forcing a new cluster of this member alone");
+    let removed = others.iter().map(|id| format!("{id:x}")).collect::<Vec<_>>().join(",");
+    tracing::warn!(member = format!("{me:x}"), removed, "forcing a new cluster of this member alone");
     let vote = log_store::read::<pb::Vote>(log, raft_meta::VOTE)?.map(Vote::try_from).transpose()?;
     let term = vote.map_or(0, |vote| vote.leader_id.term).max(last.leader_id.term) + 1;
-    append(log, LogId::new(LeaderId::new(term, me), last.index + 1), Member { learner: false, ..known })
+    append(log, LogId::new(LeaderId::new(term, me), last.index + 1), Member { learner: false, ..known })?;
+    give_up(state, &others)
+}
+
+/// Notes now what applying that entry will note again: nothing of the others may be listened to before it.
+fn give_up(state: &dyn Database, others: &[u64]) -> io::Result<()> {
+    let mut batch = Batch::default();
+    others.iter().for_each(|id| member::remove(&mut batch, *id));
+    state.write(batch).map_err(io_error)?;
+    state.sync().map_err(io_error)
 }
 
 /// The membership that holds: the last one in the log, or the one that was applied.

@@ -16,21 +16,25 @@ use tonic::{
     codegen::{Body as HttpBody, Service},
 };
 
-use super::peers::{Peers, Wire, WireError, sender};
+use super::{
+    peers::{Peers, Wire, WireError, sender},
+    removed::Removed,
+};
 use crate::metrics::{Frames, Metrics, member_label};
 
-/// A connection to a peer that counts.
+/// A connection to a peer that counts, and hears when this member is told that it is none any more.
 #[derive(Clone)]
 pub(crate) struct Counted {
     wire: Wire,
     sent: Counter,
     received: Counter,
+    removed: Removed,
 }
 
 impl Counted {
-    pub(crate) fn new(wire: Wire, metrics: &Metrics, peer: u64) -> Self {
-        let [sent, received] = counters(metrics, peer);
-        Self { wire, sent, received }
+    pub(crate) fn new(wire: Wire, peers: &Peers, peer: u64) -> Self {
+        let [sent, received] = counters(peers.metrics(), peer);
+        Self { wire, sent, received, removed: peers.removed().clone() }
     }
 }
 
@@ -44,9 +48,13 @@ impl Service<http::Request<Body>> for Counted {
     }
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
-        let (sent, received) = (self.sent.clone(), self.received.clone());
+        let (sent, received, removed) = (self.sent.clone(), self.received.clone(), self.removed.clone());
         let response = self.wire.call(request.map(|body| Body::new(watched(body, sent))));
-        Box::pin(async move { Ok(response.await?.map(|body| Body::new(watched(body, received)))) })
+        Box::pin(async move {
+            let response = response.await?;
+            removed.listen(&response);
+            Ok(response.map(|body| Body::new(watched(body, received))))
+        })
     }
 }
 

@@ -22,7 +22,6 @@ use super::{
     proposals::{Fate, Proposals},
     proposer::Proposer,
     reconfigure::Limits,
-    removed::Removed,
     server::PeerService,
     snapshot::Snapshots,
     types::{AppliedReceiver, Member, Proposal, Raft, TypeConfig},
@@ -61,7 +60,6 @@ pub(super) struct Inner {
     pub(super) snapshots: Snapshots,
     pub(super) contact: Contact,
     pub(super) applied: AppliedReceiver,
-    pub(super) removed: Removed,
     /// Held while the state is hashed for another member.
     pub(super) hashing: tokio::sync::Mutex<()>,
     /// Held while the membership is changed.

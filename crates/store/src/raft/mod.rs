@@ -29,7 +29,7 @@ mod probe;
 mod proposals;
 mod proposer;
 pub(crate) mod reconfigure;
-mod removed;
+pub(crate) mod removed;
 pub(crate) mod runtime;
 mod server;
 mod snapshot;

@@ -21,6 +21,7 @@ use tower::{BoxError, ServiceExt as _, util::BoxCloneService};
 use super::{
     counted::Counted,
     membership::Identity,
+    removed::Removed,
     types::Member,
     wire::pb::{directory_client::DirectoryClient, peer_client::PeerClient},
 };
@@ -109,17 +110,24 @@ pub(crate) struct Peers {
     addresses: Arc<Mutex<BTreeMap<u64, Vec<String>>>>,
     /// Peers that could not be reached last time; so that a lost peer is logged once, not at each attempt.
     lost: Arc<Mutex<BTreeSet<u64>>>,
+    removed: Removed,
     metrics: Metrics,
 }
 
 impl Peers {
     pub(crate) fn new(identity: Identity, dial: Arc<dyn Dial>, metrics: Metrics) -> Self {
-        Self { identity, dial, open: Arc::default(), addresses: Arc::default(), lost: Arc::default(), metrics }
+        let removed = Removed::new(identity.clone());
+        Self { identity, dial, open: Arc::default(), addresses: Arc::default(), lost: Arc::default(), removed, metrics }
     }
 
     /// It is a member, as far as this one knows.
     pub(crate) fn knows(&self, id: u64) -> bool {
         self.addresses.lock().contains_key(&id)
+    }
+
+    /// Who is no member any more.
+    pub(crate) fn removed(&self) -> &Removed {
+        &self.removed
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {
@@ -135,7 +143,7 @@ impl Peers {
                 tracing::debug!(peer = format!("{id:x}"), ?lane, "connect");
                 let wire = self.connect(id, member).await;
                 self.note(id, member, wire.as_ref().err());
-                let wire = Counted::new(wire?, &self.metrics, id);
+                let wire = Counted::new(wire?, self, id);
                 self.open.lock().insert((id, lane), wire.clone());
                 wire
             }

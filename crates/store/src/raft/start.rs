@@ -26,7 +26,7 @@ use super::{
     proposals::Proposals,
     proposer::{Proposer, Sender},
     reconfigure::{self, Limits},
-    removed::{self, Removed},
+    removed,
     snapshot::Snapshots,
     state_machine::{Parts, StateMachine},
     types::{AppliedReceiver, Fatal, Member, Raft},
@@ -100,20 +100,19 @@ impl RaftNode {
         let known = log.identity().map_err(|e| Error::Log(directory.clone(), e))?;
         let identity = known.clone().map_or_else(|| options.identity.clone(), Ok)?;
         let proposals = Arc::<Proposals>::default();
-        let removed = Removed::new(identity.member_id);
+        let peers = Peers::new(identity.clone(), options.dial.clone(), options.metrics.clone());
         let machine = StateMachine::open(Parts {
             state: state.clone(),
             home: home.clone(),
             snapshots: snapshots.clone(),
             proposals: proposals.clone(),
             hardened: log.hardened(),
-            removed: removed.clone(),
+            removed: peers.removed().clone(),
             metrics: options.metrics.clone(),
             slow: options.slow_apply,
         });
         let machine = machine.map_err(|e| Error::Log(directory.clone(), e))?;
         let applied = machine.applied();
-        let peers = Peers::new(identity.clone(), options.dial.clone(), options.metrics.clone());
         let network = Network { peers: peers.clone(), id: identity.member_id };
         let config = Arc::new(config(&options)?);
         let raft = Raft::new(identity.member_id, config, network, log.clone(), machine).await;
@@ -122,12 +121,12 @@ impl RaftNode {
             log.save_identity(&identity).await.map_err(|e| Error::Log(directory.clone(), e))?;
         }
         bootstrap(&raft, options.initial.clone()).await?;
-        let parts = Wired { identity, raft, state, home, log, peers, proposals, snapshots, applied, removed };
+        let parts = Wired { identity, raft, state, home, log, peers, proposals, snapshots, applied };
         Ok(Self::wire(parts, &options))
     }
 
     fn wire(parts: Wired, options: &Options) -> Self {
-        let Wired { identity, raft, state, home, log, peers, proposals, snapshots, applied, removed } = parts;
+        let Wired { identity, raft, state, home, log, peers, proposals, snapshots, applied } = parts;
         let contact = Contact::new();
         let leadership = Leadership::new(identity.member_id, &raft, contact.clone(), options.election_timeout);
         let patience = Duration::from_secs(5) + options.election_timeout;
@@ -161,7 +160,6 @@ impl RaftNode {
             snapshots,
             contact,
             applied,
-            removed,
             reconfiguring: tokio::sync::Mutex::default(),
             hashing: tokio::sync::Mutex::default(),
             limits: options.limits,
@@ -190,7 +188,6 @@ struct Wired {
     proposals: Arc<Proposals>,
     snapshots: Snapshots,
     applied: AppliedReceiver,
-    removed: Removed,
 }
 
 fn open(options: &Options) -> Result<Disks, Error> {

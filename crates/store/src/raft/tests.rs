@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use super::{
     Options, RaftNode,
     log_store::LogStore,
-    membership,
+    membership::{self, Identity},
     peers::PeerTls,
     proposals::Proposals,
     reconfigure::Limits,
@@ -45,7 +45,7 @@ fn machine(directory: &TempDir, shared: Arc<Shared>) -> StateMachine {
         snapshots: Snapshots::open(directory.path().join("snapshots"), Default::default()).unwrap(),
         proposals: Arc::<Proposals>::default(),
         hardened,
-        removed: Removed::new(1),
+        removed: Removed::new(Identity { cluster_id: 1, member_id: 1 }),
         metrics: Metrics::new(),
         slow: Duration::MAX,
     })

@@ -164,6 +164,37 @@ async fn a_member_that_was_removed_while_it_was_down_finds_out_and_stops() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn members_given_up_by_a_forced_new_cluster_are_refused_and_end() {
+    let mut cluster = Cluster::start(3).await;
+    writes(&cluster.members[0], "first").await;
+    let given_up = [id(&cluster.members[1]).await, id(&cluster.members[2]).await];
+    cluster.members[0].kill();
+    // They are a majority of the old cluster: under a leader of a later term they would take the new one back.
+    for round in 0..2 {
+        cluster.members[1..].iter_mut().for_each(Member::kill);
+        cluster.members[1..].iter_mut().for_each(Member::start);
+        writes(&cluster.members[1], &format!("theirs {round}")).await;
+    }
+    cluster.members[0].start_with_flag("--force-new-cluster");
+    writes(&cluster.members[0], "second").await;
+    for other in [1, 2] {
+        let ended = cluster.members[other].wait_for_end();
+        assert!(ended.success(), "{ended}");
+        let logged = cluster.members[other].logged();
+        assert!(logged.contains("the member has been permanently removed from the cluster"), "{logged}");
+    }
+    cluster.members[0].kill();
+    cluster.members[0].start();
+    writes(&cluster.members[0], "third").await;
+    for key in ["first", "second", "third"] {
+        assert_eq!(get(&mut cluster.members[0].kv(), key).await.unwrap().unwrap(), "1");
+    }
+    assert_eq!(get(&mut cluster.members[0].kv(), "theirs 0").await.unwrap(), None);
+    let listed = list(&cluster.members[0]).await;
+    assert!(listed.len() == 1 && !given_up.contains(&listed[0].id), "{listed:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_leader_can_be_removed_through_itself() {
     let mut cluster = Cluster::start(3).await;
     writes(&cluster.members[0], "first").await;

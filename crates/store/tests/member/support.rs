@@ -203,6 +203,13 @@ impl Member {
         self.start_as(shell);
     }
 
+    /// Starts with one more flag, this time only.
+    pub fn start_with_flag(&mut self, flag: &str) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_store"));
+        command.arg(flag);
+        self.start_as(command);
+    }
+
     fn start_as(&mut self, mut command: Command) {
         let log = File::options().create(true).append(true).open(&self.log).unwrap();
         let child = tests::on_its_own(&mut command).args(&self.flags).env_remove("RUST_LOG").stdout(Stdio::null()).stderr(log).spawn();
