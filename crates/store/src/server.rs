@@ -116,7 +116,9 @@ impl Server {
 
     async fn serve(self, shutdown: Shutdown) -> anyhow::Result<()> {
         let Self { config, auth, node, registry, clients, http_clients, peers, metrics, advertised } = self;
-        let stop = shutdown.child_token();
+        // Not at once with the shutdown: a leader hands on first, and hears of its heir while it still listens.
+        let stop = Shutdown::new();
+        let _ends_with_this = stop.clone().drop_guard();
         let extensive = config.upkeep.metrics == "extensive";
         let slow = config.upkeep.warning_unary_request_duration;
         let calls = rpc::Calls::register(&registry, node.metrics().clone(), extensive, slow);
@@ -148,6 +150,9 @@ impl Server {
                 Ok(())
             }
         };
+        if ended.is_ok() {
+            node.hand_on().await;
+        }
         stop.cancel();
         futures::future::join_all(serving).await;
         background.abort_all();

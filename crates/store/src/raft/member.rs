@@ -265,16 +265,20 @@ impl RaftNode {
         }
     }
 
+    /// Hands the leadership on, if this member leads and there is somebody to take it.
+    pub(crate) async fn hand_on(&self) {
+        let Some(heir) = self.heir() else { return };
+        // Without it the others elect one by themselves, somewhat later.
+        match tokio::time::timeout(HANDOVER, self.move_leader(heir)).await {
+            Ok(Ok(())) => tracing::info!(to = format!("{heir:x}"), "handed the leadership on"),
+            Ok(Err(refusal)) => tracing::warn!(%refusal, "hand the leadership on"),
+            Err(_) => tracing::warn!("nobody took the leadership in {HANDOVER:?}"),
+        }
+    }
+
     /// Hands the leadership on, ends consensus and flushes the state, so that the next start replays nothing.
     pub(crate) async fn stop(&self) {
-        if let Some(heir) = self.heir() {
-            // Without it the others elect one by themselves, somewhat later.
-            match tokio::time::timeout(HANDOVER, self.move_leader(heir)).await {
-                Ok(Ok(())) => tracing::info!(to = format!("{heir:x}"), "handed the leadership on"),
-                Ok(Err(refusal)) => tracing::warn!(%refusal, "hand the leadership on"),
-                Err(_) => tracing::warn!("nobody took the leadership in {HANDOVER:?}"),
-            }
-        }
+        self.hand_on().await;
         if let Err(error) = self.inner.raft.shutdown().await {
             tracing::warn!(%error, "stop consensus");
         }

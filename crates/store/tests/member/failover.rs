@@ -2,7 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use etcd::etcdserverpb::{MoveLeaderRequest, maintenance_client::MaintenanceClient};
+use etcd::etcdserverpb::{
+    MoveLeaderRequest, WatchCreateRequest, WatchRequest, maintenance_client::MaintenanceClient, watch_client::WatchClient,
+    watch_request::RequestUnion,
+};
 use tests::traffic::{Door, Shape, Traffic};
 use tonic::Code;
 
@@ -175,4 +178,28 @@ async fn the_leadership_moves_on_request_and_at_a_clean_stop() {
     written(&cluster.members[leader], "w100").await;
     let (_, longest) = writer.stop().await;
     assert!(longest <= Duration::from_secs(3), "a planned stop paused writes for {longest:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_that_is_told_to_stop_hands_on_before_it_takes_leave_of_its_clients() {
+    let timeout = Duration::from_secs(10);
+    let mut cluster = Cluster::start_with(3, &["--election-timeout", "10000"]).await;
+    for member in &cluster.members {
+        member.wait_for_leader().await;
+    }
+    let leader = cluster.leader().await;
+    let witness = (leader + 1) % 3;
+    // A stream that its client leaves open is waited for.
+    let create = WatchCreateRequest { key: "any".into(), ..Default::default() };
+    let create = WatchRequest { request_union: Some(RequestUnion::CreateRequest(create)) };
+    let requests = tokio_stream::StreamExt::chain(tokio_stream::iter([create]), tokio_stream::pending());
+    let _open = WatchClient::new(cluster.members[leader].channel()).watch(requests).await.unwrap();
+    let writer = Writer::start(&cluster.members[witness]);
+    written(&cluster.members[witness], "w20").await;
+    assert!(cluster.members[leader].terminate().success());
+    assert!(cluster.members[leader].logged().contains("handed the leadership on"), "{}", cluster.members[leader].logged());
+    eventually("writing goes on", async || put(&mut cluster.members[witness].kv(), "after", "1").await.ok()).await;
+    let (acknowledged, longest) = writer.stop().await;
+    assert!(longest < timeout / 5, "a planned stop paused writes for {longest:?}");
+    holds_all(&cluster.members[witness], &acknowledged).await;
 }
