@@ -252,3 +252,6 @@ impl Drop for Open<'_> {
         self.0.fetch_sub(1, Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests;
