@@ -4,6 +4,7 @@
 //! fields, never reorder or reuse a tag. Decoding from [`Bytes`] shares the buffer; values are not copied.
 
 mod auth;
+mod brief;
 
 pub use auth::{Auth, Authenticate, By, Change, Named, RoleKeys, RolePermission, Token, UserAdd, UserPassword, UserRole};
 

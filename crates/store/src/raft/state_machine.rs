@@ -37,7 +37,7 @@ use crate::{
 
 /// Entries applied in one batch at most; each may hold a few hundred proposals.
 const BATCH: usize = 32;
-/// Requests of a slow batch named in the log.
+/// Requests of a slow batch told of in the log.
 const NAMED: usize = 8;
 
 /// Where a state stands in the log.
@@ -151,8 +151,8 @@ impl StateMachine {
         self.metrics.applied(commands, outcomes, took);
         if took > self.slow {
             self.metrics.slow_applies.inc();
-            let names: Vec<_> = commands.iter().map(Command::name).take(NAMED).collect();
-            tracing::warn!(?took, expected_duration = ?self.slow, requests = commands.len(), ?names, "apply request took too long");
+            let request = commands.iter().map(Command::brief).take(NAMED).collect::<Vec<_>>().join(", ");
+            tracing::warn!(?took, expected_duration = ?self.slow, requests = commands.len(), request, "apply request took too long");
         }
     }
 

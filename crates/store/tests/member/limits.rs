@@ -7,14 +7,15 @@ use std::{
 
 use bytes::Bytes;
 use etcd::etcdserverpb::{
-    PutRequest, RangeRequest, WatchCreateRequest, WatchRequest, kv_client::KvClient, watch_client::WatchClient, watch_request::RequestUnion,
+    PutRequest, RangeRequest, RequestOp, TxnRequest, WatchCreateRequest, WatchRequest, kv_client::KvClient, request_op::Request,
+    watch_client::WatchClient, watch_request::RequestUnion,
 };
 use nix::sys::{
     resource::{Resource, getrlimit, setrlimit},
     signal::Signal,
 };
 use tokio::{io::AsyncWriteExt, net::TcpStream, task::JoinSet};
-use tonic::transport::Channel;
+use tonic::{Status, transport::Channel};
 
 use crate::support::{Cluster, Member, eventually, get, put, within};
 
@@ -60,7 +61,7 @@ async fn slow_requests_are_logged_with_where_the_time_went() {
     member.kv().range(request).await.unwrap();
     let log = member.logged();
     let line = |parts: &[&str]| log.lines().any(|line| parts.iter().all(|part| line.contains(part)));
-    assert!(line(&["apply request took too long", "Put"]), "{log}");
+    assert!(line(&["apply request took too long", "put:<key:", "value_size:8 "]), "{log}");
     assert!(line(&["apply request took too long", "read-only range", "agreement among raft nodes", "range keys"]), "{log}");
     assert!(line(&["request stats", "/etcdserverpb.KV/Put", "request_size"]), "{log}");
     assert!(!log.contains("a secret"), "{log}");
@@ -142,4 +143,35 @@ async fn more_than_can_wait_for_a_quorum_is_refused_at_once_as_etcd_does() {
         cluster.members[other].start();
     }
     eventually("it serves again", async || put(&mut cluster.members[leader].kv(), "after", "1").await.ok()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn huge_transactions_cost_bounded_memory_and_too_huge_ones_are_refused() {
+    let cluster = Cluster::start(1).await;
+    let member = &cluster.members[0];
+    // Just below etcd's limits: 128 operations, 1.5 MiB.
+    let txn = |client: usize, operations: usize, length: usize| {
+        let put = |number| PutRequest { key: format!("{client}-{number}").into(), value: vec![7; length].into(), ..Default::default() };
+        let op = |put| RequestOp { request: Some(Request::RequestPut(put)) };
+        TxnRequest { success: (0..operations).map(put).map(op).collect(), ..Default::default() }
+    };
+    let before = resident(member);
+    let mut asked = JoinSet::new();
+    for client in 0..40 {
+        let (mut kv, request) = (member.kv(), txn(client, 128, 12_000));
+        asked.spawn(async move {
+            for _ in 0..5 {
+                kv.txn(request.clone()).await?;
+            }
+            Ok::<_, Status>(())
+        });
+    }
+    while let Some(done) = asked.join_next().await {
+        done.unwrap().unwrap();
+    }
+    let grown = resident(member).saturating_sub(before);
+    assert!(grown < 400 * MIB, "{} MiB more after 300 MiB of transactions", grown / MIB);
+    let refused = async |request| member.kv().txn(request).await.unwrap_err().message().to_owned();
+    assert_eq!(refused(txn(0, 129, 1)).await, "etcdserver: too many operations in txn request");
+    assert_eq!(refused(txn(0, 128, 12_500)).await, "etcdserver: request is too large");
 }
