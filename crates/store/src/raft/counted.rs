@@ -17,8 +17,9 @@ use tonic::{
 };
 
 use super::{
-    peers::{Peers, Wire, WireError, sender},
+    peers::{Peers, Wire, WireError},
     removed::Removed,
+    stamp::sender,
 };
 use crate::metrics::{Frames, Metrics, member_label};
 
@@ -65,6 +66,7 @@ pub(super) async fn count(State(peers): State<Peers>, request: Request, next: Ne
     if !peers.knows(peer) {
         return next.run(request).await;
     }
+    peers.heard_from(peer);
     let [sent, received] = counters(peers.metrics(), peer);
     let response = next.run(request.map(|body| axum::body::Body::new(watched(body, received)))).await;
     response.map(|body| axum::body::Body::new(watched(body, sent)))

@@ -10,10 +10,10 @@ use std::{
 use component::tls;
 use http::Uri;
 use parking_lot::Mutex;
+use tokio::time::Instant;
 use tonic::{
     body::Body,
-    metadata::{Ascii, MetadataValue},
-    service::{Interceptor, interceptor::InterceptedService},
+    service::interceptor::InterceptedService,
     transport::{Channel, Endpoint},
 };
 use tower::{BoxError, ServiceExt as _, util::BoxCloneService};
@@ -22,22 +22,17 @@ use super::{
     counted::Counted,
     membership::Identity,
     removed::Removed,
+    reversed::{self, Bare, WayBack},
+    stamp::Stamp,
     types::Member,
     wire::pb::{directory_client::DirectoryClient, peer_client::PeerClient},
 };
 use crate::metrics::Metrics;
 
-/// Metadata that names the sender's cluster.
-pub(crate) const CLUSTER: &str = "cluster-id";
-/// Metadata that names the member that is meant.
-pub(crate) const TO: &str = "to-member";
-/// Metadata that names the member that sends.
-pub(crate) const FROM: &str = "from-member";
-
 /// A peer that does not accept a connection by then, or does not answer on it, counts as unreachable.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// A silent connection is probed after this long, and given up when the probe stays unanswered as long again.
-const KEEP_ALIVE: Duration = Duration::from_secs(2);
+pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(2);
 /// Largest message of a peer: an append of one largest request, or many small ones.
 const MAX_MESSAGE: usize = 64 << 20;
 
@@ -89,12 +84,21 @@ pub(crate) struct WireError(#[from] BoxError);
 pub(crate) trait Dial: Send + Sync {
     /// Makes a connection. An error means that nobody heard of it.
     async fn dial(&self, url: &str) -> Result<Wire, Error>;
+
+    /// Makes a connection on which nothing is spoken yet; none where there is nothing but calls.
+    async fn bare(&self, _url: &str) -> Option<io::Result<Bare>> {
+        None
+    }
 }
 
 #[async_trait::async_trait]
 impl Dial for PeerTls {
     async fn dial(&self, url: &str) -> Result<Wire, Error> {
         Ok(Wire::new(channel(url, self).await?.map_err(|error| WireError(error.into()))))
+    }
+
+    async fn bare(&self, url: &str) -> Option<io::Result<Bare>> {
+        Some(reversed::connect(url, self).await)
     }
 }
 
@@ -110,6 +114,11 @@ pub(crate) struct Peers {
     addresses: Arc<Mutex<BTreeMap<u64, Vec<String>>>>,
     /// Peers that could not be reached last time; so that a lost peer is logged once, not at each attempt.
     lost: Arc<Mutex<BTreeSet<u64>>>,
+    /// When members last called this one.
+    heard: Arc<Mutex<BTreeMap<u64, Instant>>>,
+    began: Instant,
+    /// Connections on which members asked to be called.
+    ways_back: Arc<Mutex<BTreeMap<u64, WayBack>>>,
     removed: Removed,
     metrics: Metrics,
 }
@@ -117,12 +126,43 @@ pub(crate) struct Peers {
 impl Peers {
     pub(crate) fn new(identity: Identity, dial: Arc<dyn Dial>, metrics: Metrics) -> Self {
         let removed = Removed::new(identity.clone());
-        Self { identity, dial, open: Arc::default(), addresses: Arc::default(), lost: Arc::default(), removed, metrics }
+        Self {
+            identity,
+            dial,
+            open: Arc::default(),
+            addresses: Arc::default(),
+            lost: Arc::default(),
+            heard: Arc::default(),
+            began: Instant::now(),
+            ways_back: Arc::default(),
+            removed,
+            metrics,
+        }
     }
 
     /// It is a member, as far as this one knows.
     pub(crate) fn knows(&self, id: u64) -> bool {
         self.addresses.lock().contains_key(&id)
+    }
+
+    /// A member calls this one.
+    pub(super) fn heard_from(&self, id: u64) {
+        self.heard.lock().insert(id, Instant::now());
+    }
+
+    /// For how long a member has not called this one.
+    pub(super) fn silence_of(&self, id: u64) -> Duration {
+        self.heard.lock().get(&id).unwrap_or(&self.began).elapsed()
+    }
+
+    /// From now on a member is called there, for as long as that lasts.
+    pub(super) fn lay_way_back(&self, id: u64, calls: WayBack) {
+        self.ways_back.lock().insert(id, calls);
+    }
+
+    /// A connection to a member on which nothing is spoken yet.
+    pub(super) async fn bare(&self, id: u64, member: &Member) -> Option<io::Result<Bare>> {
+        self.dial.bare(self.urls(id, member).first()?).await
     }
 
     /// Who is no member any more.
@@ -193,6 +233,10 @@ impl Peers {
     }
 
     async fn connect(&self, id: u64, member: &Member) -> Result<Wire, Error> {
+        // It asked for that because it is not reached otherwise.
+        if let Some(calls) = self.ways_back.lock().get(&id).filter(|calls| !calls.is_closed()) {
+            return Ok(reversed::wire(calls.clone()));
+        }
         let mut error = Error::NoUrl(id);
         for url in &self.urls(id, member) {
             match self.dial.dial(url).await {
@@ -237,50 +281,6 @@ fn endpoint(url: &str, plain: &str) -> Result<Endpoint, Error> {
         .http2_keep_alive_interval(KEEP_ALIVE)
         .keep_alive_timeout(KEEP_ALIVE)
         .keep_alive_while_idle(true))
-}
-
-/// Writes on each call which cluster and member it comes from and which member it means.
-#[derive(Clone)]
-pub(crate) struct Stamp {
-    cluster: MetadataValue<Ascii>,
-    to: MetadataValue<Ascii>,
-    from: MetadataValue<Ascii>,
-}
-
-impl Stamp {
-    fn new(sender: &Identity, to: u64) -> Self {
-        Self { cluster: sender.cluster_id.into(), to: to.into(), from: sender.member_id.into() }
-    }
-}
-
-impl Interceptor for Stamp {
-    fn call(&mut self, mut request: tonic::Request<()>) -> Result<tonic::Request<()>, tonic::Status> {
-        request.metadata_mut().insert(CLUSTER, self.cluster.clone());
-        request.metadata_mut().insert(TO, self.to.clone());
-        request.metadata_mut().insert(FROM, self.from.clone());
-        Ok(request)
-    }
-}
-
-/// Who sends a call, as it says itself; 0 when it does not.
-pub(crate) fn sender(headers: &http::HeaderMap) -> u64 {
-    headers.get(FROM).and_then(|id| id.to_str().ok()).and_then(|id| id.parse().ok()).unwrap_or_default()
-}
-
-/// Refuses calls of another cluster, or meant for another member (a peer whose address was given to someone else).
-#[derive(Clone)]
-pub(crate) struct Check(pub(crate) Identity);
-
-impl Interceptor for Check {
-    fn call(&mut self, request: tonic::Request<()>) -> Result<tonic::Request<()>, tonic::Status> {
-        let number = |name| request.metadata().get(name).and_then(|v| v.to_str().ok()).and_then(|v| v.parse::<u64>().ok());
-        let (cluster, to) = (number(CLUSTER), number(TO));
-        if cluster != Some(self.0.cluster_id) || to != Some(self.0.member_id) {
-            tracing::warn!(?cluster, ?to, "refused a peer's call: it means another cluster or member");
-            return Err(tonic::Status::failed_precondition("etcdserver: cluster ID mismatch"));
-        }
-        Ok(request)
-    }
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use super::{
     member::RaftNode,
     membership::Identity,
     newcomer,
-    peers::{CLUSTER, sender},
+    stamp::{CLUSTER, sender},
 };
 use crate::{
     apply::member,

@@ -15,10 +15,10 @@ use super::{
     leases,
     member::RaftNode,
     membership::Identity,
-    peers::{Check, sender},
     reconfigure::Denied,
-    removed,
+    removed, reversed,
     snapshot::{Files, Incoming, Snapshots},
+    stamp::{Check, sender},
     transfers::Receiving,
     types::{Bundle, LeaderId, Proposal, Raft, TypeConfig},
     wire::{
@@ -42,13 +42,16 @@ pub(crate) struct PeerService {
 impl PeerService {
     /// Routes that refuse calls not meant for `identity`, or of those that are no members any more.
     pub(crate) fn router(self, identity: Identity) -> axum::Router {
-        let (directory, peers) = (DirectoryServer::new(Directory(self.node.clone())), self.node.peers().clone());
+        let node = self.node.clone();
+        let (directory, peers) = (DirectoryServer::new(Directory(node.clone())), node.peers().clone());
         let service = peer_server::PeerServer::new(self);
         let service = service.max_decoding_message_size(MAX_MESSAGE).max_encoding_message_size(MAX_MESSAGE);
         let service = tonic::service::interceptor::InterceptedService::new(service, Check(identity));
         let refusing = axum::middleware::from_fn_with_state(peers.removed().clone(), removed::refuse);
         let counting = axum::middleware::from_fn_with_state(peers, counted::count);
-        tonic::service::Routes::new(service).add_service(directory).prepare().into_axum_router().layer(refusing).layer(counting)
+        let routes = tonic::service::Routes::new(service).add_service(directory).prepare().into_axum_router();
+        let ways_back = axum::Router::new().route(reversed::PATH, axum::routing::get(reversed::accept)).with_state(node);
+        routes.merge(ways_back).layer(refusing).layer(counting)
     }
 }
 

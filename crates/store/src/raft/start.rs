@@ -26,7 +26,7 @@ use super::{
     proposals::Proposals,
     proposer::{Proposer, Sender},
     reconfigure::{self, Limits},
-    removed,
+    removed, reversed,
     snapshot::Snapshots,
     state_machine::{Parts, StateMachine},
     types::{AppliedReceiver, Fatal, Member, Raft},
@@ -174,6 +174,7 @@ impl RaftNode {
         tokio::spawn(removed::ask_the_others(node.clone()));
         tokio::spawn(lost_leader::replace(node.clone(), options.election_timeout));
         tokio::spawn(probe::run(node.clone()));
+        tokio::spawn(reversed::offer(node.clone()));
         node
     }
 }

@@ -11,7 +11,7 @@ use tests::{
     wires::{Wire, Wires},
 };
 
-use crate::support::Cluster;
+use crate::support::{Cluster, eventually, get, put, within};
 
 const MEMBERS: [usize; 3] = [0, 1, 2];
 /// How long wires stay broken once the others have found together without them.
@@ -197,4 +197,20 @@ async fn slow_wires_slow_writes_down_and_change_no_leader() {
     assert_eq!(scene.leader_first().await, before);
     scene.heal("slowness").await;
     scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_members_of_which_only_one_reaches_the_other_are_a_cluster() {
+    let pki = tempfile::tempdir().unwrap();
+    crate::tls::write_pki(pki.path());
+    for pki in [None, Some(pki.path())] {
+        let cluster = Cluster::start_with_one_unreachable(2, pki).await;
+        for member in &cluster.members {
+            let write = async || within(MOVE_ON, put(&mut member.kv(), &member.name, "1")).await.ok();
+            eventually(&format!("{} takes a write", member.name), write).await;
+        }
+        for member in &cluster.members {
+            assert_eq!(get(&mut member.kv(), "m1").await.unwrap().unwrap(), "1");
+        }
+    }
 }

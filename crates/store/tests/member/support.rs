@@ -112,6 +112,15 @@ impl Cluster {
         cluster
     }
 
+    /// Starts members of which nobody reaches the first: it dials the others, at an address of its own nobody listens.
+    pub async fn start_with_one_unreachable(size: usize, pki: Option<&Path>) -> Self {
+        let mut ports = Ports::free(size);
+        ports.advertised[0] = ports::free(1)[0];
+        let mut cluster = Self::lay_out(pki, &ports, NONE, Turn::Shared(TURN.read().await));
+        cluster.members.iter_mut().for_each(Member::start);
+        cluster
+    }
+
     async fn start_at(pki: Option<&Path>, size: usize, further: &[&str]) -> Self {
         let mut cluster = Self::lay_out(pki, &Ports::free(size), further, Turn::Shared(TURN.read().await));
         cluster.members.iter_mut().for_each(Member::start);
