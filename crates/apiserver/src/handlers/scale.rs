@@ -14,13 +14,15 @@ use apimachinery::{
 use axum::response::Response;
 use bytes::Bytes;
 use http::StatusCode;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{Ask, options, patch, update::check_name};
+use super::{Ask, options, patch, shape, update::check_name};
 use crate::{
     registry::{
-        ScalePaths,
+        Column, ScalePaths, Strategy,
         codec::Expect,
+        print::age,
         store::{Change, View},
     },
     request::RequestContext,
@@ -42,7 +44,7 @@ pub(super) async fn serve(mut ask: Ask, paths: ScalePaths) -> Result<Response, S
             let path = paths.spec_replicas.replace('/', ".");
             return Err(Status::internal(format!("the spec replicas field {path:?} does not exist")));
         }
-        return Ok(ask.plain(StatusCode::OK, &scale_of(&object, &paths).value()));
+        return answer(&ask, &object, &paths);
     }
     let patching = ask.ctx.verb() == "patch";
     let applied = super::apply::body_kind(&ask).filter(|_| patching);
@@ -68,7 +70,33 @@ pub(super) async fn serve(mut ask: Ask, paths: ScalePaths) -> Result<Response, S
     };
     let change = Rescale { paths: paths.clone(), schema, wish };
     let (object, _) = ask.store()?.update(&ask.ctx, &name, &change, &View::Main, &options.value).await?;
-    Ok(ask.plain(StatusCode::OK, &scale_of(&object, &paths).value()))
+    answer(&ask, &object, &paths)
+}
+
+fn answer(ask: &Ask, object: &Object, paths: &ScalePaths) -> Result<Response, Status> {
+    shape::one_by(ask, &Shown { custom: ask.served.resource.is_custom() }, StatusCode::OK, &scale_of(object, paths))
+}
+
+/// How a Scale looks in a Table. Upstream: the internal printers', and what custom resources have in their place.
+struct Shown {
+    custom: bool,
+}
+
+impl Strategy for Shown {
+    fn columns(&self) -> Vec<Column> {
+        let name = "Name must be unique within a namespace.";
+        vec![
+            if self.custom { Column::object_name(name) } else { Column::new("Name", "string", name) },
+            Column::new("Desired", "integer", "Number of desired replicas"),
+            Column::new("Available", "integer", "Number of replicas that there are"),
+            Column::new("Age", if self.custom { "date" } else { "string" }, "Time since creation."),
+        ]
+    }
+
+    fn cells(&self, scale: &Object, now: Timestamp) -> Vec<Value> {
+        let count = |pointer| scale.pointer(pointer).cloned().unwrap_or_else(|| 0.into());
+        vec![scale.name().into(), count("/spec/replicas"), count("/status/replicas"), age(scale, now)]
+    }
 }
 
 /// The Scale an object shows.

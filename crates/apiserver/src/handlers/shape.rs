@@ -39,6 +39,11 @@ impl Include {
 
 /// An answer of one object.
 pub(crate) fn one(ask: &Ask, code: StatusCode, object: &Object) -> Result<Response, Status> {
+    one_by(ask, &*ask.served.resource.strategy, code, object)
+}
+
+/// An answer of one object, whose row `strategy` knows.
+pub(crate) fn one_by(ask: &Ask, strategy: &dyn Strategy, code: StatusCode, object: &Object) -> Result<Response, Status> {
     let value = match ask.negotiated.form {
         Form::Object => object.value(),
         Form::Partial(version) => partial(object, version),
@@ -46,7 +51,6 @@ pub(crate) fn one(ask: &Ask, code: StatusCode, object: &Object) -> Result<Respon
             return Err(wrong_form("PartialObjectMetadataList", "the requested object is not a list", object.kind()));
         }
         Form::Table(version) => {
-            let strategy = &*ask.served.resource.strategy;
             let rows = vec![row(strategy, object, ask.ctx.now, Include::of(ask)?, version)];
             let metadata = json!({"resourceVersion": object.resource_version()});
             table(strategy, version, metadata, rows, true)

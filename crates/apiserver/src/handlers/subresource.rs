@@ -60,6 +60,7 @@ async fn call(mut ask: Ask, connect: Arc<dyn Connect>, body: Option<BodyType>) -
         let strategy = (ask.ctx.info.subresource.is_empty()).then(|| ask.served.resource.strategy.clone());
         let expect = Expect { gvk, schema: &schema, strategy: strategy.as_deref() };
         let mut object = ask.object(&expect).await?;
+        connect.default(&mut object);
         if !ask.ctx.namespace().is_empty() {
             match_namespace(ask.served.resource.namespaced, ask.ctx.namespace(), &mut object)?;
         }

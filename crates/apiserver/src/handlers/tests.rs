@@ -348,4 +348,6 @@ async fn a_scale_changes_its_deployment_and_counts_as_a_new_spec() {
     let scaled = patch(&api, &format!("{url}/d/scale"), MERGE, &json!({"spec": {"replicas": 5}})).await;
     assert_eq!(scaled.body["spec"]["replicas"], 5);
     assert_eq!(get(&api, &format!("{url}/d")).await.body["spec"]["replicas"], 5);
+    let table = send(&api, "GET", &format!("{url}/d/scale"), &[("accept", TABLE)], Body::empty()).await.body;
+    assert_eq!(table["rows"][0]["cells"].as_array().unwrap()[..3], [json!("d"), json!(5), json!(0)]);
 }

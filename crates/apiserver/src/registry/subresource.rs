@@ -87,6 +87,9 @@ pub(crate) enum Answer {
 /// Serves a call. Authorization has happened; admission runs around it for POST bodies (create) and streaming calls (connect).
 #[async_trait]
 pub(crate) trait Connect: Send + Sync {
+    /// Fills defaults of a body, before anybody's ownership of its fields is noted.
+    fn default(&self, _body: &mut Object) {}
+
     /// Answers one call.
     async fn call(&self, ctx: &RequestContext, api: &Loopback, call: Call) -> Result<Answer, Status>;
 

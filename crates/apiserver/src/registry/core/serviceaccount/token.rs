@@ -34,12 +34,16 @@ const YEAR: i64 = 365 * 24 * HOUR;
 
 #[async_trait]
 impl Connect for Token {
+    fn default(&self, body: &mut Object) {
+        default_to(ensure_object(&mut body.0, "spec"), "expirationSeconds", HOUR);
+    }
+
     async fn call(&self, ctx: &RequestContext, api: &Loopback, call: Call) -> Result<Answer, Status> {
         let issuer = self.0.as_ref().ok_or_else(|| Status::service_unavailable("no service account signing key is configured"))?;
         let mut request = call.body.unwrap_or_default();
         match_name(&request, ctx.namespace(), &call.name)?;
         let account = api.namespaced("v1", "serviceaccounts", ctx.namespace()).get(&call.name).await?;
-        apply_defaults(&mut request, issuer.audiences());
+        default_audiences(&mut request, issuer.audiences());
         check(&request)?;
         let bound = bound_object(api, ctx, &request, &call.name).await?;
         let seconds = request.pointer("/spec/expirationSeconds").and_then(Value::as_i64).unwrap_or(HOUR).min(issuer.max_seconds());
@@ -66,12 +70,11 @@ fn match_name(request: &Object, namespace: &str, name: &str) -> Result<(), Statu
     Ok(())
 }
 
-fn apply_defaults(request: &mut Object, audiences: &[String]) {
+fn default_audiences(request: &mut Object, audiences: &[String]) {
     let spec = ensure_object(&mut request.0, "spec");
     if strings(spec, "audiences").is_empty() {
         spec.insert("audiences".into(), json!(audiences));
     }
-    default_to(spec, "expirationSeconds", HOUR);
 }
 
 fn check(request: &Object) -> Result<(), Status> {
@@ -206,7 +209,7 @@ mod tests {
     #[test]
     fn lifetimes_below_ten_minutes_are_refused() {
         let mut request = object(json!({"spec": {"expirationSeconds": 10}}));
-        apply_defaults(&mut request, &["me".into()]);
+        default_audiences(&mut request, &["me".into()]);
         assert_eq!(request.0["spec"]["audiences"], json!(["me"]));
         assert!(check(&request).unwrap_err().message.contains("may not specify a duration less than 10 minutes"));
     }
