@@ -8,18 +8,25 @@ use crate::command::run;
 
 /// Groups, and how many of their cases must match: what was reached is not lost again. One less than
 /// was reached, since a single case may miss its deadline on a loaded machine.
-const GROUPS: [(&str, usize); 11] = [
+///
+/// What differs yet, beside rules that nobody has written down here: the name of the admin, which was another where the recordings were
+/// made (table/certificatesigningrequest); finalizers that protect claims and volumes in use, which are not set as long as no controller
+/// takes them away (table/persistentvolumeclaim, table/volumeattributesclass and others); rules in CEL (crd/cel-*).
+const GROUPS: [(&str, usize); 14] = [
     ("discovery", 14),
     ("concurrency", 13),
     ("patch", 27),
     ("apply", 35),
     ("list-watch", 32),
-    ("table", 27),
+    ("table", 28),
     ("deletion", 15),
     ("fieldvalidation", 14),
+    ("content", 9),
+    ("validation", 54),
+    ("defaulting", 51),
     ("crd", 22),
     ("services", 9),
-    ("subresources", 13),
+    ("subresources", 14),
 ];
 
 fn shared() -> Option<PathBuf> {
