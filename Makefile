@@ -6,7 +6,7 @@ TOOLS := $(CARGO_TARGET_DIR)/tools
 export PATH := $(BIN):$(PATH):/usr/sbin:/sbin:$(TOOLS)/bin
 export PYTHONPATH := $(TOOLS)
 
-.PHONY: up down build images test simulate soak bench bench-store verify fix clean packages tools
+.PHONY: up down build images test test-real-etcd simulate soak bench bench-store verify fix clean packages tools
 
 up: build ## Start a cluster and wait until its nodes are Ready: in containers, or without Docker as processes. FORM=processes asks for those.
 	@deploy/cluster up $(FORM)
@@ -23,6 +23,9 @@ build: packages
 test: images tools ## Prove everything.
 	tests/prove
 	@$(MAKE) --no-print-directory verify
+
+test-real-etcd: build tools ## What is not about the store, once more over a real etcd.
+	TESTS_STORE=etcd cargo test -p tests $(foreach suite,golden kubectl client_library custom_resources garbage eviction protobuf,--test $(suite))
 
 simulate: ## Thousands of simulated clusters, each with faults of its own: SEEDS=5000, FIRST=1. See crates/store/tests/README.md.
 	SIMULATION_SEEDS=$(or $(SEEDS),3000) SIMULATION_FIRST=$(or $(FIRST),1000) cargo test -p store --lib simulation::runs -- --nocapture

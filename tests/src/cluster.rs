@@ -29,7 +29,7 @@ pub struct Cluster {
     up: Child,
     admin: Admin,
     /// The store, where it is not the cluster's own.
-    _etcd: Option<Server>,
+    etcd: Option<Server>,
 }
 
 impl Deref for Cluster {
@@ -56,7 +56,7 @@ impl Cluster {
         let directory = tempfile::Builder::new().prefix("quarterdeck-").tempdir().unwrap();
         let up = start(directory.path(), args);
         let admin = Admin::new(directory.path(), BTreeMap::new());
-        let mut cluster = Self { directory, up, admin, _etcd: etcd };
+        let mut cluster = Self { directory, up, admin, etcd };
         cluster.is_up();
         cluster
     }
@@ -124,7 +124,8 @@ impl Cluster {
 
     fn members(&self) -> BTreeMap<String, String> {
         let named = self.instances().into_iter().map(|process| (process["name"].as_str().unwrap().to_owned(), listens(&process)));
-        named.filter(|(name, _)| name.starts_with("store-")).collect()
+        let other = self.etcd.iter().map(|etcd| ("store-1".to_owned(), etcd.endpoint().to_owned()));
+        named.filter(|(name, _)| name.starts_with("store-")).chain(other).collect()
     }
 
     /// Sends a signal to one of its processes.
