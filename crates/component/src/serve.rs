@@ -68,7 +68,8 @@ impl Connections {
 pub struct Peer {
     /// Where the connection comes from.
     pub addr: SocketAddr,
-    /// The verified client certificate chain, leaf first; empty without one.
+    /// The client certificate chain, leaf first; empty without one. It is verified unless certificates may be
+    /// [anybody's](crate::tls::ClientAuth::Anybody).
     pub certs: Arc<[CertificateDer<'static>]>,
 }
 

@@ -13,6 +13,7 @@ use rustls::{RootCertStore, ServerConfig};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
+mod anybody;
 pub mod client;
 pub mod policy;
 pub mod screen;
@@ -33,6 +34,8 @@ pub enum ClientAuth {
     Optional,
     /// One must be sent and come from the client CA.
     Required,
+    /// One that is sent may be anybody's: only its key is proven, and who serves the requests asks whose it is.
+    Anybody,
 }
 
 /// The files behind a TLS server.
@@ -44,7 +47,7 @@ pub struct ServerTls {
     pub key_file: PathBuf,
     /// PEM bundle that client certificates are checked against.
     pub client_ca_file: Option<PathBuf>,
-    /// What is asked of clients; needs `client_ca_file` unless `None`.
+    /// What is asked of clients; `Optional` and `Required` need `client_ca_file`.
     pub client_auth: ClientAuth,
 }
 
@@ -144,8 +147,10 @@ impl ServerTls {
     }
 
     fn verifier(&self, provider: Arc<CryptoProvider>) -> Result<Option<Arc<dyn ClientCertVerifier>>, Error> {
-        if self.client_auth == ClientAuth::None {
-            return Ok(None);
+        match self.client_auth {
+            ClientAuth::None => return Ok(None),
+            ClientAuth::Anybody => return Ok(Some(Arc::new(anybody::AnyClient(provider)))),
+            ClientAuth::Optional | ClientAuth::Required => {}
         }
         let path = self.client_ca_file.as_deref().ok_or(Error::NoClientCa)?;
         let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots(path)?), provider);
