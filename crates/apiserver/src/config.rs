@@ -131,12 +131,15 @@ pub struct Config {
     /// Prefixes of headers to look for extra facts in.
     #[arg(long, value_delimiter = ',')]
     pub requestheader_extra_headers_prefix: Vec<String>,
-    /// Client certificate that proves this server to aggregated ones; for when such are served.
+    /// Client certificate that proves this server to aggregated ones.
     #[arg(long)]
     pub proxy_client_cert_file: Option<PathBuf>,
     /// Key of --proxy-client-cert-file.
     #[arg(long)]
     pub proxy_client_key_file: Option<PathBuf>,
+    /// Whether requests to aggregated servers go to endpoint IPs rather than cluster IPs.
+    #[arg(long, num_args = 0..=1, default_missing_value = "true", default_value_t = false, action = clap::ArgAction::Set)]
+    pub enable_aggregator_routing: bool,
 
     /// How long a request may take before it times out.
     #[arg(long, default_value = "1m", value_parser = duration)]

@@ -75,7 +75,7 @@ impl KubeletClient {
 }
 
 /// What clients and operators look for in an error.
-fn in_gos_words(error: &io::Error) -> String {
+pub(crate) fn in_gos_words(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => "connect: connection refused".into(),
         io::ErrorKind::HostUnreachable => "connect: no route to host".into(),

@@ -5,6 +5,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub(crate) mod admission;
+pub(crate) mod aggregator;
 pub(crate) mod authn;
 pub(crate) mod authz;
 pub(crate) mod bootstrap;

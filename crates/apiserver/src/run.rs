@@ -19,6 +19,7 @@ use tower::ServiceExt as _;
 
 use crate::{
     Config, EndpointReconciler,
+    aggregator::{Aggregator, AggregatorConfig},
     authz::rbac::Rbac,
     bootstrap::{Bootstrap, BootstrapConfig, Masters},
     extensions::Extensions,
@@ -41,11 +42,13 @@ use crate::{
 /// # Errors
 /// When certificates cannot be read, the port is taken or the store's address makes no sense.
 pub async fn run(config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
+    let authorities = config.client_ca_file.as_ref().or(config.requestheader_client_ca_file.as_ref());
     let tls = ServerTls {
         cert_file: config.tls_cert_file.clone(),
         key_file: config.tls_private_key_file.clone(),
-        client_ca_file: config.client_ca_file.clone(),
-        client_auth: if config.client_ca_file.is_some() { ClientAuth::Optional } else { ClientAuth::None },
+        client_ca_file: None,
+        // Clients and front proxies have authorities of their own: authenticators ask them.
+        client_auth: if authorities.is_some() { ClientAuth::Anybody } else { ClientAuth::None },
     };
     let tls = tls.load().context("load the serving certificate")?;
     let listener = TcpListener::bind((config.bind_address, config.secure_port)).await;
@@ -79,7 +82,11 @@ pub async fn run(config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let (server, upkeep) = assemble(&config, backend, loopback.clone(), trust, (health.clone(), checks), advertised, lifecycle.clone())?;
     let extensions = Extensions::new(server.hub.clone(), loopback.clone());
     health.add_ready(definitions_are_read(server.hub.clone()));
+    health.add_ready(api_services_are_registered(&server.aggregator));
+    let aggregator = server.aggregator.clone();
+    let builtin = builtin_versions(&server.hub);
     let api = service(server, &loopback);
+    tokio::spawn(aggregator.run(loopback.clone(), builtin, closing.clone()));
     tokio::spawn(upkeep.run(loopback, closing.clone()));
     tokio::spawn(extensions.run(closing.clone()));
     let withdrawn = tokio::spawn(bootstrap.run(shutdown.clone()));
@@ -112,6 +119,11 @@ fn assemble(
     lifecycle: Arc<Lifecycle>,
 ) -> anyhow::Result<(Arc<Server>, crate::trust::Upkeep)> {
     let metrics = Arc::new(Registry::new());
+    let streams = Streams::new(lifecycle.closing.clone(), &metrics);
+    let others = AggregatorConfig {
+        identity: config.proxy_client_cert_file.clone().zip(config.proxy_client_key_file.clone()),
+        endpoint_routing: config.enable_aggregator_routing,
+    };
     let wiring = Wiring {
         service_ranges: config.service_cluster_ip_range.clone(),
         node_ports: config.service_node_port_range.0.clone(),
@@ -123,11 +135,13 @@ fn assemble(
         reviewer: trust.reviewer,
         local: config.bind_address.is_loopback(),
         kubelet: Some(Arc::new(KubeletClient::from_config(config).context("set up the client for kubelets")?)),
-        streams: Streams::new(lifecycle.closing.clone(), &metrics),
+        streams: streams.clone(),
     };
     let hub = Hub::new(backend, &config.etcd_prefix, &wiring, trust.admission, loopback);
+    let aggregator = Aggregator::new(others, streams, &metrics);
     let server = Server {
         hub: Arc::new(hub),
+        aggregator: Arc::new(aggregator),
         authenticator: trust.authenticator,
         anonymous: config.anonymous_auth,
         authorizer: trust.authorizer,
@@ -208,6 +222,22 @@ fn definitions_are_read(hub: Arc<Hub>) -> Check {
         let incomplete = hub.incomplete.load(Ordering::Acquire);
         Box::pin(async move { if incomplete { Err("not finished".to_owned()) } else { Ok(()) } })
     })
+}
+
+/// Ready is who has an APIService for everything built in.
+fn api_services_are_registered(aggregator: &Aggregator) -> Check {
+    let registered = aggregator.registered();
+    Check::new("autoregister-completion", move || {
+        let done = registered.load(Ordering::Acquire);
+        Box::pin(async move { if done { Ok(()) } else { Err("API services of built-in groups are missing".to_owned()) } })
+    })
+}
+
+/// The groups and versions of the catalog before any custom resource.
+fn builtin_versions(hub: &Hub) -> Vec<(String, String)> {
+    let catalog = hub.catalog.load();
+    let groups = catalog.groups().iter();
+    groups.flat_map(|group| group.versions.iter().map(|version| (group.name.clone(), version.version.clone()))).collect()
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use component::clock::Clock;
 use serde_json::Value;
 
 use crate::{
+    aggregator::Aggregator,
     authn::Authenticator,
     authz::Authorizer,
     handlers,
@@ -32,6 +33,8 @@ pub(crate) struct IssuerDocuments {
 pub(crate) struct Server {
     /// Resources, admission, storage.
     pub(crate) hub: Arc<Hub>,
+    /// API servers behind this one.
+    pub(crate) aggregator: Arc<Aggregator>,
     /// Who is it?
     pub(crate) authenticator: Arc<dyn Authenticator>,
     /// `--anonymous-auth`.

@@ -129,6 +129,7 @@ fn apiserver(cluster: &Cluster, index: usize, address: IpAddr) -> Launch {
         flag("requestheader-extra-headers-prefix", "X-Remote-Extra-"),
         flag("proxy-client-cert-file", pki("front-proxy-client.crt")),
         flag("proxy-client-key-file", pki("front-proxy-client.key")),
+        flag("enable-aggregator-routing", true),
     ]);
     launch(cluster, Part::Apiserver, &instance, cluster.server_at(address), args)
 }

@@ -5,17 +5,19 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
+use super::shown::{By, ShownGroup, ShownVersion};
 use crate::{
     negotiate::{Negotiated, bytes_response},
     registry::{
         Resource, Subresource,
-        catalog::{Catalog, GroupEntry, VersionEntry},
+        catalog::{GroupEntry, VersionEntry},
     },
 };
 
 /// `/api`: the core group's versions.
-pub(crate) fn core_versions(catalog: &Catalog, advertise: &str) -> Value {
-    let versions: Vec<_> = catalog.group("").map(|g| g.versions.iter().map(|v| v.version.clone()).collect()).unwrap_or_default();
+pub(crate) fn core_versions(groups: &[ShownGroup<'_>], advertise: &str) -> Value {
+    let core = groups.iter().find(|group| group.name.is_empty());
+    let versions: Vec<_> = core.into_iter().flat_map(|group| &group.versions).map(|version| version.version.as_str()).collect();
     json!({
         "kind": "APIVersions", "versions": versions,
         "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": advertise}],
@@ -23,23 +25,23 @@ pub(crate) fn core_versions(catalog: &Catalog, advertise: &str) -> Value {
 }
 
 /// `/apis`: all groups.
-pub(crate) fn groups(catalog: &Catalog) -> Value {
-    let groups: Vec<_> = catalog.groups().iter().filter(|g| !g.name.is_empty()).map(bare_group).collect();
+pub(crate) fn groups(groups: &[ShownGroup<'_>]) -> Value {
+    let groups: Vec<_> = groups.iter().filter(|group| !group.name.is_empty()).map(bare_group).collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
 /// `/apis/GROUP`.
-pub(crate) fn group(entry: &GroupEntry) -> Value {
-    let mut value = bare_group(entry);
+pub(crate) fn group(group: &ShownGroup<'_>) -> Value {
+    let mut value = bare_group(group);
     value["kind"] = "APIGroup".into();
     value["apiVersion"] = "v1".into();
     value
 }
 
-fn bare_group(entry: &GroupEntry) -> Value {
-    let version = |v: &VersionEntry| json!({"groupVersion": format!("{}/{}", entry.name, v.version), "version": v.version});
-    let versions: Vec<_> = entry.versions.iter().map(version).collect();
-    json!({"name": entry.name, "versions": versions, "preferredVersion": versions.first()})
+fn bare_group(group: &ShownGroup<'_>) -> Value {
+    let version = |v: &ShownVersion<'_>| json!({"groupVersion": format!("{}/{}", group.name, v.version), "version": v.version});
+    let versions: Vec<_> = group.versions.iter().map(version).collect();
+    json!({"name": group.name, "versions": versions, "preferredVersion": versions.first()})
 }
 
 /// `/api/v1`, `/apis/GROUP/VERSION`.
@@ -100,21 +102,25 @@ fn foreign<'a>(parent: &Resource, sub: &'a Subresource) -> Option<&'a apimachine
 }
 
 /// The aggregated form of `/api` (the core group) or `/apis` (the others).
-pub(crate) fn aggregated(catalog: &Catalog, core: bool, version: &str) -> Value {
-    let items: Vec<_> = catalog.groups().iter().filter(|g| g.name.is_empty() == core).map(aggregated_group).collect();
+pub(crate) fn aggregated(groups: &[ShownGroup<'_>], core: bool, version: &str) -> Value {
+    let items: Vec<_> = groups.iter().filter(|group| group.name.is_empty() == core).map(aggregated_group).collect();
     json!({"kind": "APIGroupDiscoveryList", "apiVersion": format!("apidiscovery.k8s.io/{version}"), "metadata": {}, "items": items})
 }
 
-fn aggregated_group(entry: &GroupEntry) -> Value {
-    let versions: Vec<_> = entry.versions.iter().map(aggregated_version).collect();
-    let metadata = if entry.name.is_empty() { json!({}) } else { json!({"name": entry.name}) };
+fn aggregated_group(group: &ShownGroup<'_>) -> Value {
+    let versions: Vec<_> = group.versions.iter().map(aggregated_version).collect();
+    let metadata = if group.name.is_empty() { json!({}) } else { json!({"name": group.name}) };
     json!({"metadata": metadata, "versions": versions})
 }
 
-fn aggregated_version(version: &VersionEntry) -> Value {
-    let mut resources: Vec<_> = version.resources.iter().map(|s| aggregated_resource(&s.resource)).collect();
+fn aggregated_version(shown: &ShownVersion<'_>) -> Value {
+    let ours = match &shown.by {
+        By::Us(version) => version,
+        By::Other(discovered) => return discovered.shown(&shown.version),
+    };
+    let mut resources: Vec<_> = ours.resources.iter().map(|s| aggregated_resource(&s.resource)).collect();
     resources.sort_by(|a, b| a["resource"].as_str().cmp(&b["resource"].as_str()));
-    json!({"version": version.version, "freshness": "Current", "resources": resources})
+    json!({"version": shown.version, "freshness": "Current", "resources": resources})
 }
 
 fn aggregated_resource(resource: &Resource) -> Value {
@@ -187,7 +193,7 @@ pub(crate) fn aggregated_response(value: &Value, version: &str, headers: &Header
 }
 
 /// `/`: every path worth knowing.
-pub(crate) fn root_paths(catalog: &Catalog, extra: &[String]) -> Value {
+pub(crate) fn root_paths(groups: &[ShownGroup<'_>], extra: &[String]) -> Value {
     let mut paths: Vec<String> = [
         "/.well-known/openid-configuration",
         "/api",
@@ -202,7 +208,7 @@ pub(crate) fn root_paths(catalog: &Catalog, extra: &[String]) -> Value {
     ]
     .map(str::to_owned)
     .into();
-    for group in catalog.groups() {
+    for group in groups {
         let base = if group.name.is_empty() { "/api".to_owned() } else { format!("/apis/{}", group.name) };
         paths.extend(group.versions.iter().map(|v| format!("{base}/{}", v.version)));
         if !group.name.is_empty() {

@@ -14,6 +14,7 @@ mod options;
 mod patch;
 mod scale;
 mod shape;
+pub(crate) mod shown;
 mod subresource;
 mod update;
 mod watch;
@@ -43,6 +44,9 @@ use crate::{
 
 /// Serves any request that passed the pipeline.
 pub(crate) async fn dispatch(State(server): State<Arc<Server>>, request: Request<Body>) -> Response {
+    if let Some(service) = server.aggregator.behind(request.uri().path()) {
+        return server.aggregator.hand_on(&service, request).await;
+    }
     let info = request.extensions().get::<RequestInfo>().cloned().unwrap_or_default();
     if !info.is_resource {
         return nonresource::serve(server, request, &info).await;

@@ -8,9 +8,13 @@ use http::{HeaderValue, Method, Request, StatusCode, header};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-use super::discovery;
+use super::{
+    discovery,
+    shown::{self, ShownGroup, Ties},
+};
 use crate::{
     negotiate::{Format, Negotiated, Offer, for_errors, negotiate, status_response, value_response},
+    registry::catalog::Catalog,
     request::{RequestInfo, parse_query},
     server::Server,
 };
@@ -48,14 +52,14 @@ fn find(server: &Arc<Server>, request: &Request<Body>, path: &str) -> Option<Res
     let catalog = server.hub.catalog.load();
     let parts: Vec<&str> = path.split('/').filter(|p| !p.is_empty()).collect();
     let value = match parts.as_slice() {
-        [] => discovery::root_paths(&catalog, &server.probe_paths()),
+        [] => discovery::root_paths(&shown(server, &catalog, Ties::ByService), &server.probe_paths()),
         ["api" | "apis"] => return Some(top(server, request, parts[0])),
         ["version"] => version(),
         ["api", v] => match catalog.group("").and_then(|g| Some(discovery::resources(g, g.version(v)?))) {
             Some(value) => value,
             None => return Some(Err(Status::not_found_path())),
         },
-        ["apis", name] => discovery::group(catalog.group(name).filter(|g| !g.name.is_empty())?),
+        ["apis", name] => discovery::group(shown(server, &catalog, Ties::ByService).iter().find(|group| group.name == *name)?),
         ["apis", name, v] => {
             let group = catalog.group(name)?;
             match group.version(v) {
@@ -64,7 +68,7 @@ fn find(server: &Arc<Server>, request: &Request<Body>, path: &str) -> Option<Res
                 None => return Some(Err(Status::not_found_path())),
             }
         }
-        ["openapi", ..] => return server.documents.serve(&catalog, request),
+        ["openapi", ..] => return server.documents.serve(&catalog, &server.aggregator, request),
         [".well-known", "openid-configuration"] | ["openid", "v1", "jwks"] => return keys(server, path),
         _ => return None,
     };
@@ -84,11 +88,16 @@ fn plain(server: &Server, request: &Request<Body>, value: &Value) -> Result<Resp
 fn top(server: &Server, request: &Request<Body>, which: &str) -> Result<Response, Status> {
     let catalog = server.hub.catalog.load();
     if let Some(version) = discovery::wants_aggregated(request.headers()) {
-        let value = discovery::aggregated(&catalog, which == "api", version);
+        let value = discovery::aggregated(&shown(server, &catalog, Ties::ByGroup), which == "api", version);
         return Ok(discovery::aggregated_response(&value, version, request.headers()));
     }
-    let value = if which == "api" { discovery::core_versions(&catalog, &server.advertised) } else { discovery::groups(&catalog) };
+    let groups = shown(server, &catalog, Ties::ByService);
+    let value = if which == "api" { discovery::core_versions(&groups, &server.advertised) } else { discovery::groups(&groups) };
     plain(server, request, &value)
+}
+
+fn shown<'a>(server: &Server, catalog: &'a Catalog, ties: Ties) -> Vec<ShownGroup<'a>> {
+    shown::groups(catalog, &server.aggregator.services(), server.aggregator.library(), ties)
 }
 
 fn keys(server: &Server, path: &str) -> Option<Result<Response, Status>> {

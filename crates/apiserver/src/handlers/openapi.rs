@@ -1,6 +1,7 @@
 //! `/openapi/v2` and `/openapi/v3`: documents over the catalog, built when first asked for and kept while they hold.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use apimachinery::status::Status;
 use axum::{body::Body, response::Response};
@@ -9,6 +10,7 @@ use http::{HeaderValue, Request, StatusCode, header};
 use parking_lot::Mutex;
 
 use crate::{
+    aggregator::{Aggregator, Spec},
     negotiate::{Negotiated, bytes_response},
     openapi::{Api, Item, Sub, document, index, proto, swagger, swagger_proto},
     registry::{
@@ -24,23 +26,13 @@ pub(crate) struct Documents(Mutex<BTreeMap<String, (String, Bytes)>>);
 
 impl Documents {
     /// Serves a path below `/openapi`; `None` where nothing lives there.
-    pub(crate) fn serve(&self, catalog: &Catalog, request: &Request<Body>) -> Option<Result<Response, Status>> {
-        let apis = apis(catalog);
+    pub(crate) fn serve(&self, catalog: &Catalog, others: &Aggregator, request: &Request<Body>) -> Option<Result<Response, Status>> {
+        let mut apis = apis(catalog);
+        apis.retain(|api| others.behind(&format!("/{}", api.path())).is_none());
         let path = request.uri().path();
         match path.strip_prefix("/openapi/")?.trim_end_matches('/') {
-            "v3" => Some(Ok(bytes_response(StatusCode::OK, Negotiated::PLAIN, index(&apis).into()))),
-            "v2" if accepts(request, proto::ACCEPTED) => {
-                let hash = apis.iter().map(Api::hash).collect::<String>();
-                let bytes = self.built("v2.proto", &hash, || swagger_proto(&apis));
-                let mut response = answer(request, &short(&format!("{hash} proto")), bytes);
-                response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(proto::CONTENT_TYPE));
-                Some(Ok(response))
-            }
-            "v2" => {
-                let hash = apis.iter().map(Api::hash).collect::<String>();
-                let bytes = self.built("v2", &hash, || swagger(&apis));
-                Some(Ok(answer(request, &short(&hash), bytes)))
-            }
+            "v3" => Some(Ok(bytes_response(StatusCode::OK, Negotiated::PLAIN, index(&apis, others.library().index()).into()))),
+            "v2" => Some(Ok(self.swagger(&apis, &others.library().specs(), request))),
             rest => {
                 let document_path = rest.strip_prefix("v3/")?;
                 let hash = apis.iter().find(|api| api.path() == document_path).map(Api::hash);
@@ -53,6 +45,20 @@ impl Documents {
                 Some(Ok(moved(request, document_path, &hash).unwrap_or_else(|| answer(request, &hash, bytes))))
             }
         }
+    }
+
+    fn swagger(&self, apis: &[Api], others: &[Arc<Spec>], request: &Request<Body>) -> Response {
+        let hashes = others.iter().map(|spec| spec.hash.clone());
+        let hash = apis.iter().map(Api::hash).chain(hashes).collect::<String>();
+        let parts: Vec<_> = others.iter().map(|spec| &spec.part).collect();
+        if accepts(request, proto::ACCEPTED) {
+            let bytes = self.built("v2.proto", &hash, || swagger_proto(apis, &parts));
+            let mut response = answer(request, &short(&format!("{hash} proto")), bytes);
+            response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(proto::CONTENT_TYPE));
+            return response;
+        }
+        let bytes = self.built("v2", &hash, || swagger(apis, &parts));
+        answer(request, &short(&hash), bytes)
     }
 
     fn built(&self, path: &str, hash: &str, build: impl FnOnce() -> Vec<u8>) -> Bytes {

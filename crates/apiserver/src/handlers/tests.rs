@@ -29,11 +29,12 @@ use tower::ServiceExt;
 
 use crate::{
     admission::{Admission, Attributes, Chain, Operation},
+    aggregator::{Aggregator, AggregatorConfig},
     authn::Union,
     authz::AlwaysAllow,
     loopback::{Loopback, Service},
     pipeline::{Limits, Metrics, Permit},
-    registry::{Wiring, store::Hub},
+    registry::{Streams, Wiring, store::Hub},
     request::RequestContext,
     server::{Server, service},
     storage::memory::Memory,
@@ -61,6 +62,7 @@ fn api_speaking(hub: Arc<Hub>, loopback: &Loopback, cbor: bool) -> Service {
     let metrics = Arc::new(Registry::new());
     let server = Server {
         hub,
+        aggregator: Arc::new(Aggregator::new(AggregatorConfig::default(), Streams::default(), &metrics)),
         authenticator: Arc::new(Union::new(Vec::new())),
         anonymous: true,
         authorizer: Arc::new(AlwaysAllow),

@@ -13,6 +13,7 @@ use crate::schema::Definitions;
 
 mod custom;
 pub(crate) mod describe;
+pub(crate) mod foreign;
 mod operation;
 mod parameters;
 mod paths;
@@ -99,8 +100,8 @@ fn root_paths(apis: &[Api]) -> Vec<String> {
     paths
 }
 
-/// `/openapi/v3`: where each document is, with a hash that changes with it.
-pub(crate) fn index(apis: &[Api]) -> Vec<u8> {
+/// `/openapi/v3`: where each document is, with a hash that changes with it; `others` are entries about documents of others.
+pub(crate) fn index(apis: &[Api], others: Vec<(String, Value)>) -> Vec<u8> {
     let mut paths = Map::new();
     let mut add = |path: String, hash: String| {
         paths.insert(path.clone(), json!({"serverRelativeURL": format!("/openapi/v3/{path}?hash={hash}")}));
@@ -112,6 +113,7 @@ pub(crate) fn index(apis: &[Api]) -> Vec<u8> {
     for api in apis {
         add(api.path(), api.hash());
     }
+    paths.extend(others);
     json!({"paths": paths}).to_string().into_bytes()
 }
 
@@ -149,17 +151,17 @@ fn bearer_token() -> Value {
     json!({"description": "Bearer Token authentication", "type": "apiKey", "name": "authorization", "in": "header"})
 }
 
-/// `/openapi/v2`: everything in one document of version 2.
-pub(crate) fn swagger(apis: &[Api]) -> Vec<u8> {
-    everything(apis).to_string().into_bytes()
+/// `/openapi/v2`: everything in one document of version 2, with the parts that others have written.
+pub(crate) fn swagger(apis: &[Api], others: &[&Value]) -> Vec<u8> {
+    everything(apis, others).to_string().into_bytes()
 }
 
 /// [`swagger`] as protobuf, of type [`proto::CONTENT_TYPE`].
-pub(crate) fn swagger_proto(apis: &[Api]) -> Vec<u8> {
-    proto::write(&everything(apis))
+pub(crate) fn swagger_proto(apis: &[Api], others: &[&Value]) -> Vec<u8> {
+    proto::write(&everything(apis, others))
 }
 
-fn everything(apis: &[Api]) -> Value {
+fn everything(apis: &[Api], others: &[&Value]) -> Value {
     let mut paths = Map::new();
     for api in apis {
         paths.extend(paths::of(api, Version::V2));
@@ -169,14 +171,16 @@ fn everything(apis: &[Api]) -> Value {
     }
     let mut definitions = schemas::of(apis, Version::V2);
     definitions.extend(schemas::roots(apis, Version::V2));
-    json!({
+    let mut document = json!({
         "swagger": "2.0",
         "info": info(),
         "paths": paths,
         "definitions": definitions,
         "securityDefinitions": {"BearerToken": bearer_token()},
         "security": [{"BearerToken": []}],
-    })
+    });
+    others.iter().for_each(|part| foreign::merge(&mut document, part));
+    document
 }
 
 /// The definition of a kind that a subresource speaks: one of this server's tables.

@@ -37,7 +37,7 @@ fn parsed(apis: &[Api], path: &str) -> Value {
 #[test]
 fn the_index_names_every_document_with_its_hash() {
     let apis = [leases(), deployments()];
-    let index: Value = serde_json::from_slice(&index(&apis)).unwrap();
+    let index: Value = serde_json::from_slice(&index(&apis, Vec::new())).unwrap();
     let url = index["paths"]["apis/apps/v1"]["serverRelativeURL"].as_str().unwrap();
     assert_eq!(url, format!("/openapi/v3/apis/apps/v1?hash={}", apis[1].hash()));
     for path in ["api", "apis", "apis/apps", "version", ".well-known/openid-configuration"] {
@@ -68,7 +68,7 @@ fn schemas_carry_descriptions_defaults_and_merge_rules() {
 fn every_reference_leads_somewhere() {
     for (bytes, place) in [
         (document(&[deployments()], "apis/apps/v1").unwrap().0, "components/schemas"),
-        (swagger(&[leases(), deployments()]), "definitions"),
+        (swagger(&[leases(), deployments()], &[]), "definitions"),
     ] {
         let document: Value = serde_json::from_slice(&bytes).unwrap();
         let text = String::from_utf8(bytes).unwrap();
@@ -95,7 +95,7 @@ fn patches_take_field_validation_as_kubectl_checks() {
 
 #[test]
 fn swagger_has_no_defaults_and_plain_references() {
-    let document: Value = serde_json::from_slice(&swagger(&[leases()])).unwrap();
+    let document: Value = serde_json::from_slice(&swagger(&[leases()], &[])).unwrap();
     let spec = &document["definitions"]["io.k8s.api.coordination.v1.Lease"]["properties"]["spec"];
     assert_eq!(spec["$ref"], "#/definitions/io.k8s.api.coordination.v1.LeaseSpec");
     assert!(spec.get("default").is_none() && spec.get("description").is_some());

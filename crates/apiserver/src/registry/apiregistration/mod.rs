@@ -2,6 +2,8 @@
 
 mod apiservice;
 
+pub(crate) use apiservice::local_condition;
+
 use super::{Resource, cluster};
 
 /// One line per resource.
@@ -11,6 +13,6 @@ pub(crate) fn table() -> Vec<Resource> {
             .category("api-extensions")
             .stored_under("apiregistration.k8s.io/apiservices")
             .status()
-            .strategy(apiservice::API_SERVICE),
+            .strategy(apiservice::ApiService),
     ]
 }

@@ -4,7 +4,7 @@ use std::{pin::pin, time::Duration};
 
 use apimachinery::status::Status;
 use axum::body::Body;
-use http::{HeaderMap, Request, Response, StatusCode, header};
+use http::{HeaderMap, Request, Response, StatusCode, header, request::Parts};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, copy, split};
@@ -26,11 +26,11 @@ pub(crate) fn request(call: &mut Call, path_and_query: &str) -> Result<Request<B
 }
 
 /// The answer for the client. Where protocols are switched, both connections are joined until one ends or the server stops.
-pub(crate) fn answer(call: &mut Call, mut response: Response<Body>, streams: &Streams) -> Response<Body> {
+pub(crate) fn answer(asked: &mut Parts, mut response: Response<Body>, streams: &Streams) -> Response<Body> {
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
         return response;
     }
-    let client = call.parts.extensions.remove::<OnUpgrade>();
+    let client = asked.extensions.remove::<OnUpgrade>();
     let server = hyper::upgrade::on(&mut response);
     let headers = response.headers().clone();
     let mut switched = Response::new(Body::empty());

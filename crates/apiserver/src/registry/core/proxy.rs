@@ -71,7 +71,7 @@ impl Connect for Proxy {
             let kubelet = self.kubelet.as_ref().ok_or_else(|| Status::service_unavailable("no kubelet client is configured"))?;
             let (host, port) = pod::kubelet_address(&node, kubelet.address_types())?;
             let response = kubelet.send(&host, port, forward::request(&mut call, &path)?).await.map_err(unreachable)?;
-            return Ok(Answer::Raw(forward::answer(&mut call, response, &self.streams)));
+            return Ok(Answer::Raw(forward::answer(&mut call.parts, response, &self.streams)));
         }
         let (host, port) = match self.target {
             Target::Pod => pod_address(&api.namespaced("v1", "pods", ctx.namespace()).get(name.object).await?, name.port)?,
@@ -82,7 +82,7 @@ impl Connect for Proxy {
         }
         let address = SocketAddr::new(proxyable(&host, self.local)?, port);
         let response = send(address, forward::request(&mut call, &path)?).await?;
-        Ok(Answer::Raw(forward::answer(&mut call, response, &self.streams)))
+        Ok(Answer::Raw(forward::answer(&mut call.parts, response, &self.streams)))
     }
 
     fn raw(&self) -> bool {

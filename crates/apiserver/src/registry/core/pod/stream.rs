@@ -84,7 +84,7 @@ impl Connect for Stream {
                     self.streams.count_websocket(&ctx.info.subresource, "proxied_to_kubelet");
                 }
                 let request = forward::request(&mut call, &target.path)?;
-                forward::answer(&mut call, target.send(request).await.map_err(unreachable)?, &self.streams)
+                forward::answer(&mut call.parts, target.send(request).await.map_err(unreachable)?, &self.streams)
             }
         };
         Ok(Answer::Raw(response))

@@ -252,7 +252,7 @@ async fn another_protocol_goes_through_as_it_is() {
     let mut response = ask(request.body(Body::empty()).unwrap(), |parts| async {
         let mut call = Call { method: Method::POST, query: Vec::new(), name: "p".into(), body: None, parts, stream: None };
         let behind = Node::Answers(echo).send("10.0.0.1", 10250, forward::request(&mut call, "/portForward/n/p").unwrap()).await;
-        forward::answer(&mut call, behind.unwrap(), &Streams::default())
+        forward::answer(&mut call.parts, behind.unwrap(), &Streams::default())
     })
     .await;
     assert_eq!(response.headers()[header::UPGRADE], "SPDY/3.1");
