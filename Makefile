@@ -6,7 +6,7 @@ TOOLS := $(CARGO_TARGET_DIR)/tools
 export PATH := $(BIN):$(PATH):/usr/sbin:/sbin:$(TOOLS)/bin
 export PYTHONPATH := $(TOOLS)
 
-.PHONY: up down build images test test-real-etcd simulate soak bench bench-store verify fix clean packages tools
+.PHONY: up down build images test test-real-etcd simulate soak bench bench-api bench-store verify fix clean packages tools
 
 up: build ## Start a cluster and wait until its nodes are Ready: in containers, or without Docker as processes. FORM=processes asks for those.
 	@deploy/cluster up $(FORM)
@@ -35,6 +35,9 @@ soak: ## The same with seeds nobody has seen yet, until stopped.
 
 bench: build tools ## Time to ready and memory; see tests/bench/README.md.
 	tests/bench/start
+
+bench-api: build ## The API server under load: ours, or any by ARGS="--kubeconfig F"; ARGS="--help" names the choices.
+	bench-api $(ARGS)
 
 bench-store: build tools ## The store against a real etcd under the same load; ARGS="--help" names the choices.
 	bench-store $(ARGS)

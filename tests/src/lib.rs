@@ -1,5 +1,5 @@
 //! The harness: clusters of real processes and of real containers, real clients to drive them, broken wires between them, the
-//! history of what clients saw, and waiting with a deadline.
+//! history of what clients saw, what the programs that measure share, and waiting with a deadline.
 //!
 //! Needs the binaries (`make build`) and clients (`make tools`); `make test` brings both.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -8,6 +8,7 @@ mod admin;
 pub mod api_traffic;
 mod background;
 mod balancer;
+pub mod bench;
 pub mod chain;
 mod cluster;
 mod command;

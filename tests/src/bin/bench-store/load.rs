@@ -1,114 +1,16 @@
-//! Clients that each do one thing after the other, as fast as they are answered.
+//! Clients of the store.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU8, Ordering},
-    },
-    time::{Duration, Instant},
-};
-
-use futures::{future::BoxFuture, future::join_all};
-use rand::{Rng, SeedableRng, rngs::SmallRng};
-use tokio::time::sleep;
+pub(crate) use tests::bench::{Histogram, Measured, Phase, Times, dice, noise, spent};
 use tonic::{Status, transport::Channel};
 
-use crate::{
-    histogram::Histogram,
-    members::{Members, connect},
-    usage::Usage,
-};
-
-/// What came of a load.
-#[derive(Clone, Default)]
-pub(crate) struct Measured {
-    /// How long it was measured.
-    pub(crate) time: Duration,
-    /// Of everything that was done within that time.
-    pub(crate) latencies: Histogram,
-    /// Requests that failed.
-    pub(crate) errors: u64,
-    /// Processor time of each member within that time.
-    pub(crate) cpu: Vec<Duration>,
-}
+use crate::members::{Members, connect};
 
 /// One client: it does its next thing at each call.
-pub(crate) type Client = Box<dyn FnMut() -> BoxFuture<'static, Result<(), Status>> + Send>;
-
-/// How long to load before measuring, and how long to measure.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Times {
-    pub(crate) warm_up: Duration,
-    pub(crate) measure: Duration,
-}
-
-const WARMING: u8 = 0;
-const MEASURING: u8 = 1;
-const OVER: u8 = 2;
-
-/// What the clients of one load share: whether what they do counts.
-#[derive(Clone, Default)]
-pub(crate) struct Phase(Arc<AtomicU8>);
-
-impl Phase {
-    /// What is done now counts.
-    pub(crate) fn measures(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == MEASURING
-    }
-
-    fn over(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == OVER
-    }
-
-    /// Goes through the phases; how long it measured, and what the members used in that time.
-    pub(crate) async fn run(&self, members: &Members, times: Times) -> (Duration, Vec<Duration>) {
-        self.0.store(WARMING, Ordering::Relaxed);
-        sleep(times.warm_up).await;
-        let (before, began) = (members.usage(), Instant::now());
-        self.0.store(MEASURING, Ordering::Relaxed);
-        sleep(times.measure).await;
-        self.0.store(OVER, Ordering::Relaxed);
-        let (time, after) = (began.elapsed(), members.usage());
-        (time, spent(&before, &after))
-    }
-}
-
-/// Processor time of each member between two looks.
-pub(crate) fn spent(before: &[Usage], after: &[Usage]) -> Vec<Duration> {
-    before.iter().zip(after).map(|(before, after)| after.cpu.saturating_sub(before.cpu)).collect()
-}
+pub(crate) type Client = tests::bench::Client<Status>;
 
 /// Has clients work until the times are over, and measures those requests that end while it measures.
 pub(crate) async fn closed_loop(members: &Members, times: Times, clients: Vec<Client>) -> Measured {
-    let phase = Phase::default();
-    let workers: Vec<_> = clients.into_iter().map(|client| tokio::spawn(work(client, phase.clone()))).collect();
-    let (time, cpu) = phase.run(members, times).await;
-    let mut measured = Measured { time, cpu, ..Default::default() };
-    for done in join_all(workers).await {
-        // A worker that panicked has done nothing that counts.
-        let Ok((latencies, errors)) = done else { continue };
-        measured.latencies.add(&latencies);
-        measured.errors += errors;
-    }
-    measured
-}
-
-async fn work(mut client: Client, phase: Phase) -> (Histogram, u64) {
-    let (mut latencies, mut errors) = (Histogram::default(), 0);
-    while !phase.over() {
-        let began = Instant::now();
-        match client().await {
-            Ok(()) if phase.measures() => latencies.record(began.elapsed()),
-            Ok(()) => {}
-            Err(status) => {
-                eprintln!("a request failed: {status}");
-                errors += u64::from(phase.measures());
-                // A server that refuses is not to be flooded.
-                sleep(Duration::from_millis(10)).await;
-            }
-        }
-    }
-    (latencies, errors)
+    tests::bench::closed_loop(|| members.usage(), times, clients).await
 }
 
 /// Connections, spread over the endpoints in turn.
@@ -118,16 +20,4 @@ pub(crate) async fn connections(endpoints: &[String], count: usize) -> anyhow::R
         channels.push(connect(endpoint).await?);
     }
     Ok(channels)
-}
-
-/// Chance that is the same in every run.
-pub(crate) fn dice(client: usize) -> SmallRng {
-    SmallRng::seed_from_u64(client as u64)
-}
-
-/// So many bytes that no compression makes fewer.
-pub(crate) fn noise(dice: &mut SmallRng, length: usize) -> Vec<u8> {
-    let mut bytes = vec![0; length];
-    dice.fill(&mut bytes[..]);
-    bytes
 }

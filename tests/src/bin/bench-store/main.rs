@@ -2,11 +2,9 @@
 
 mod cases;
 mod first_put;
-mod histogram;
 mod load;
 mod members;
 mod report;
-mod usage;
 
 use std::{
     io::Write as _,

@@ -11,13 +11,11 @@ use std::{
 use anyhow::{Context as _, bail};
 use etcd::etcdserverpb::{StatusRequest, maintenance_client::MaintenanceClient};
 use tempfile::TempDir;
+use tests::bench::{Usage, disk, usage};
 use tokio::time::{sleep, timeout};
 use tonic::transport::{Channel, Endpoint};
 
-use crate::{
-    first_put::first_put,
-    usage::{self, Usage},
-};
+use crate::first_put::first_put;
 
 /// A cluster that takes longer to serve its first write than this is broken.
 const START: Duration = Duration::from_secs(120);
@@ -191,12 +189,12 @@ impl Members {
 
     /// What each member has used.
     pub(crate) fn usage(&self) -> Vec<Usage> {
-        self.members.iter().map(|member| member.child.as_ref().map_or(Usage::default(), |child| usage::of(child.id()))).collect()
+        self.members.iter().map(|member| member.child.as_ref().map_or(Usage::default(), |child| usage(child.id()))).collect()
     }
 
     /// Bytes each member has on disk.
     pub(crate) fn disk(&self) -> Vec<u64> {
-        (0..self.members.len()).map(|index| usage::disk(&self.data(index))).collect()
+        (0..self.members.len()).map(|index| disk(&self.data(index))).collect()
     }
 }
 

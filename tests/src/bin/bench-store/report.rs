@@ -151,7 +151,7 @@ fn ratio(first: f64, second: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::histogram::Histogram;
+    use crate::load::Histogram;
 
     fn numbers(count: usize, cpu: u64) -> Numbers {
         let latencies = Histogram::of(&vec![Duration::from_millis(2); count]);

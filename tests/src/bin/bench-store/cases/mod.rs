@@ -105,6 +105,6 @@ impl Context {
 
 /// The sum of what each of several did.
 fn measured(latencies: &[Duration]) -> Measured {
-    let latencies_of = crate::histogram::Histogram::of(latencies);
+    let latencies_of = crate::load::Histogram::of(latencies);
     Measured { time: latencies.iter().sum(), latencies: latencies_of, ..Default::default() }
 }

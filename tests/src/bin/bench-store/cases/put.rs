@@ -15,10 +15,7 @@ use rand::Rng;
 use tonic::transport::Channel;
 
 use super::Context;
-use crate::{
-    histogram::Histogram,
-    load::{Client, Measured, connections, dice, noise, spent},
-};
+use crate::load::{Client, Histogram, Measured, connections, dice, noise, spent};
 
 const VALUE: usize = 256;
 /// Puts of one transaction; etcd takes 128.

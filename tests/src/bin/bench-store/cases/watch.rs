@@ -19,10 +19,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, transport::Channel};
 
 use super::Context;
-use crate::{
-    histogram::Histogram,
-    load::{Client, Measured, Phase, connections, dice, noise},
-};
+use crate::load::{Client, Histogram, Measured, Phase, connections, dice, noise};
 
 const VALUE: usize = 256;
 /// Streams, each on a connection of its own, that share the watchers.
@@ -83,7 +80,7 @@ async fn measure(
             }
         });
     }
-    let (time, cpu) = shared.phase.run(&context.members, context.times).await;
+    let (time, cpu) = shared.phase.run(|| context.members.usage(), context.times).await;
     tasks.shutdown().await;
     let latencies = std::mem::take(&mut *shared.latencies.lock());
     Ok(Measured { time, latencies, errors: 0, cpu })

@@ -9,7 +9,7 @@ const BUCKETS: usize = 37 * STEPS as usize + 2 * STEPS as usize;
 
 /// How often which latency was seen.
 #[derive(Clone)]
-pub(crate) struct Histogram {
+pub struct Histogram {
     counts: Vec<u64>,
     total: u64,
 }
@@ -22,32 +22,32 @@ impl Default for Histogram {
 
 impl Histogram {
     /// Of these latencies.
-    pub(crate) fn of(latencies: &[Duration]) -> Self {
+    pub fn of(latencies: &[Duration]) -> Self {
         let mut histogram = Self::default();
         latencies.iter().for_each(|latency| histogram.record(*latency));
         histogram
     }
 
     /// Counts one.
-    pub(crate) fn record(&mut self, latency: Duration) {
+    pub fn record(&mut self, latency: Duration) {
         let micros = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
         self.counts[bucket(micros).min(BUCKETS - 1)] += 1;
         self.total += 1;
     }
 
     /// Counts what another has counted.
-    pub(crate) fn add(&mut self, other: &Self) {
+    pub fn add(&mut self, other: &Self) {
         self.counts.iter_mut().zip(&other.counts).for_each(|(mine, theirs)| *mine += theirs);
         self.total += other.total;
     }
 
     /// How many there are.
-    pub(crate) fn count(&self) -> u64 {
+    pub fn count(&self) -> u64 {
         self.total
     }
 
     /// The latency that `permille` of a thousand do not exceed; zero when there are none.
-    pub(crate) fn permille(&self, permille: u64) -> Duration {
+    pub fn permille(&self, permille: u64) -> Duration {
         let wanted = (self.total * permille).div_ceil(1000).max(1);
         let mut seen = 0;
         for (bucket, count) in self.counts.iter().enumerate() {
