@@ -17,6 +17,7 @@ pub(crate) mod extensions;
 pub(crate) mod handlers;
 pub(crate) mod informer;
 mod kubelet;
+pub(crate) mod lazy;
 pub(crate) mod lifecycle;
 pub(crate) mod loopback;
 pub(crate) mod negotiate;

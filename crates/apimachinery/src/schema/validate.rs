@@ -1,28 +1,27 @@
 //! Validation of custom resources by their OpenAPI schema, with the errors upstream's validator (`kube-openapi`) gives.
 
-use std::collections::BTreeMap;
-
-use regex::Regex;
 use serde_json::Value;
 
 use crate::field::{Error, ErrorKind, ErrorList, Path};
 use crate::go;
 
 mod format;
+mod rules;
 
 pub use format::is_known as is_known_format;
+use rules::{NumberRules, Pattern};
 
-/// A schema ready to validate with: patterns are compiled once.
+/// A schema ready to validate with: patterns are compiled once, when they first have something to match.
 #[derive(Debug, Clone, Default)]
 pub struct Validator {
     types: Vec<&'static str>,
     nullable: bool,
     format: String,
     allowed: Vec<Value>,
-    number: NumberRules,
+    number: Option<Box<NumberRules>>,
     min_length: Option<usize>,
     max_length: Option<usize>,
-    pattern: Option<Regex>,
+    pattern: Option<Box<Pattern>>,
     min_items: Option<usize>,
     max_items: Option<usize>,
     unique: bool,
@@ -31,7 +30,8 @@ pub struct Validator {
     keys: Vec<String>,
     min_properties: Option<usize>,
     max_properties: Option<usize>,
-    properties: BTreeMap<String, Validator>,
+    /// Sorted by name.
+    properties: Vec<(String, Validator)>,
     additional: Option<Box<Validator>>,
     required: Vec<String>,
     all_of: Vec<Validator>,
@@ -40,17 +40,8 @@ pub struct Validator {
     not: Option<Box<Validator>>,
 }
 
-#[derive(Debug, Clone, Default)]
-struct NumberRules {
-    minimum: Option<Value>,
-    exclusive_minimum: bool,
-    maximum: Option<Value>,
-    exclusive_maximum: bool,
-    multiple_of: Option<Value>,
-}
-
 impl Validator {
-    /// Reads an OpenAPI schema. Patterns that do not compile are left out; definitions with such are refused before.
+    /// Reads an OpenAPI schema. Patterns that do not compile fit everything; definitions with such are refused before.
     pub fn new(schema: &Value) -> Self {
         let text = |name: &str| schema.get(name).and_then(Value::as_str).unwrap_or_default();
         let flag = |name: &str| schema.get(name).and_then(Value::as_bool).unwrap_or_default();
@@ -59,7 +50,10 @@ impl Validator {
         let list = |name: &str| schema.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let texts = |name: &str| list(name).iter().filter_map(Value::as_str).map(str::to_owned).collect();
         let many = |name: &str| list(name).iter().map(Self::new).collect();
+        let pattern = schema.get("pattern").and_then(Value::as_str);
         let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+        let mut properties: Vec<_> = properties.map(|(name, property)| (name.clone(), Self::new(property))).collect();
+        properties.sort_by(|(a, _), (b, _)| a.cmp(b));
         Self {
             types: if flag("x-kubernetes-int-or-string") {
                 vec!["integer", "string"]
@@ -69,16 +63,10 @@ impl Validator {
             nullable: flag("nullable"),
             format: text("format").into(),
             allowed: list("enum").to_vec(),
-            number: NumberRules {
-                minimum: schema.get("minimum").cloned(),
-                exclusive_minimum: flag("exclusiveMinimum"),
-                maximum: schema.get("maximum").cloned(),
-                exclusive_maximum: flag("exclusiveMaximum"),
-                multiple_of: schema.get("multipleOf").cloned(),
-            },
+            number: NumberRules::of(schema).map(Box::new),
             min_length: count("minLength"),
             max_length: count("maxLength"),
-            pattern: schema.get("pattern").and_then(Value::as_str).and_then(|pattern| Regex::new(pattern).ok()),
+            pattern: pattern.map(Pattern::new).map(Box::new),
             min_items: count("minItems"),
             max_items: count("maxItems"),
             unique: flag("uniqueItems"),
@@ -86,7 +74,7 @@ impl Validator {
             keys: if text("x-kubernetes-list-type") == "map" { texts("x-kubernetes-list-map-keys") } else { Vec::new() },
             min_properties: count("minProperties"),
             max_properties: count("maxProperties"),
-            properties: properties.map(|(name, property)| (name.clone(), Self::new(property))).collect(),
+            properties,
             additional: one("additionalProperties"),
             required: texts("required"),
             all_of: many("allOf"),
@@ -94,6 +82,12 @@ impl Validator {
             one_of: many("oneOf"),
             not: one("not"),
         }
+    }
+
+    /// The rules of one property, where the schema names it.
+    pub fn property(&self, name: &str) -> Option<&Self> {
+        let found = self.properties.binary_search_by(|(other, _)| other.as_str().cmp(name));
+        found.ok().map(|at| &self.properties[at].1)
     }
 
     /// All that is wrong with a value at `path`. Type and metadata of a resource are not in its schema and checked elsewhere.
@@ -208,8 +202,8 @@ impl Validator {
         if let Some(min) = self.min_length.filter(|min| length < *min) {
             errors.push(Error::invalid(path, text, format!("{} in body should be at least {min} chars long", path.as_str())));
         }
-        if let Some(pattern) = self.pattern.as_ref().filter(|pattern| !pattern.is_match(text)) {
-            errors.push(Error::invalid(path, text, format!("{} in body should match '{pattern}'", path.as_str())));
+        if let Some(pattern) = self.pattern.as_ref().filter(|pattern| !pattern.fits(text)) {
+            errors.push(Error::invalid(path, text, format!("{} in body should match '{}'", path.as_str(), pattern.text())));
         }
         if !format::fits(&self.format, text) {
             let detail = format!("{} in body must be of type {}: {}", path.as_str(), self.format, go::quote(text));
@@ -218,32 +212,12 @@ impl Validator {
     }
 
     fn check_number(&self, value: &Value, path: &Path, errors: &mut ErrorList) {
-        let rules = &self.number;
-        let number = value.as_f64().unwrap_or_default();
         let place = path.as_str();
         if !format::fits_integer(&self.format, value) {
             errors.push(general(format!("Checked value must be of type integer with format {} in {place}", self.format)));
         }
-        let mut complain = |detail: String| errors.push(Error::invalid(path, value.clone(), detail));
-        if let Some(of) = rules.multiple_of.as_ref()
-            && let Some(factor) = of.as_f64().filter(|factor| *factor > 0.0)
-            && (number / factor).fract() != 0.0
-        {
-            complain(format!("{place} in body should be a multiple of {of}"));
-        }
-        if let Some(bound) = &rules.maximum {
-            let limit = bound.as_f64().unwrap_or_default();
-            if number > limit || (rules.exclusive_maximum && number == limit) {
-                let or_equal = if rules.exclusive_maximum { "" } else { " or equal to" };
-                complain(format!("{place} in body should be less than{or_equal} {bound}"));
-            }
-        }
-        if let Some(bound) = &rules.minimum {
-            let limit = bound.as_f64().unwrap_or_default();
-            if number < limit || (rules.exclusive_minimum && number == limit) {
-                let or_equal = if rules.exclusive_minimum { "" } else { " or equal to" };
-                complain(format!("{place} in body should be greater than{or_equal} {bound}"));
-            }
+        if let Some(rules) = &self.number {
+            rules.check(value, path, errors);
         }
     }
 
@@ -280,7 +254,7 @@ impl Validator {
             return errors.push(Error::too_many(path, members.len(), max));
         }
         for (name, member) in members {
-            let schema = self.properties.get(name).or(self.additional.as_deref());
+            let schema = self.property(name).or(self.additional.as_deref());
             if let Some(schema) = schema {
                 schema.check(member, old.and_then(|old| old.get(name)), &path.child(name), errors);
             }

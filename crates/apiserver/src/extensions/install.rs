@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use apimachinery::{Object, gvk::GroupResource};
-use serde_json::Value;
+use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -16,14 +16,8 @@ use crate::{
     storage::Storage,
 };
 
-/// What of a definition decides how instances are served.
-#[derive(PartialEq)]
-struct Shape {
-    uid: String,
-    spec: Value,
-    accepted: Value,
-    stored: Vec<String>,
-}
+/// A digest of what of a definition decides how instances are served.
+type Shape = [u8; 32];
 
 struct Installed {
     group: String,
@@ -108,10 +102,7 @@ impl Installer {
 }
 
 fn shape(definition: Definition<'_>) -> Shape {
-    Shape {
-        uid: definition.0.uid().to_owned(),
-        spec: definition.spec().clone(),
-        accepted: definition.accepted().clone(),
-        stored: definition.stored_versions().into_iter().map(str::to_owned).collect(),
-    }
+    let decides = (definition.0.uid(), definition.spec(), definition.accepted(), definition.stored_versions());
+    // Writing JSON values into memory cannot fail.
+    Sha256::digest(serde_json::to_vec(&decides).unwrap_or_default()).into()
 }

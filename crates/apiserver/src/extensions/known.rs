@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use apimachinery::Object;
 use parking_lot::Mutex;
+use serde_json::Value;
 use tokio::sync::Notify;
 
 use super::status::Taken;
@@ -18,38 +19,63 @@ pub(super) struct Known {
 
 #[derive(Default)]
 struct State {
-    all: BTreeMap<String, Object>,
+    all: BTreeMap<String, Kept>,
     changed: BTreeSet<String>,
     synced: bool,
 }
 
-fn version(definition: &Object) -> u64 {
-    definition.resource_version().parse().unwrap_or_default()
+/// A definition as JSON, which takes a tenth of what it takes as an object, and what is asked of all of them together.
+struct Kept {
+    version: u64,
+    uid: String,
+    group: String,
+    accepted: Value,
+    has_names: bool,
+    json: Box<[u8]>,
+}
+
+impl Kept {
+    fn new(definition: &Object) -> Self {
+        let view = Definition(definition);
+        Self {
+            version: definition.resource_version().parse().unwrap_or_default(),
+            uid: definition.uid().to_owned(),
+            group: view.group().to_owned(),
+            accepted: view.accepted().clone(),
+            has_names: view.is("NamesAccepted"),
+            // Writing JSON values into memory cannot fail, and what was written can be read.
+            json: serde_json::to_vec(&definition.0).unwrap_or_default().into(),
+        }
+    }
+
+    fn object(&self) -> Object {
+        Object(serde_json::from_slice(&self.json).unwrap_or_default())
+    }
 }
 
 impl State {
-    fn put(&mut self, definition: Object) {
-        let name = definition.name().to_owned();
-        let old = self.all.get(&name);
-        if old.is_some_and(|old| version(old) >= version(&definition)) {
+    fn put(&mut self, definition: &Object) {
+        let new = Kept::new(definition);
+        let old = self.all.get(definition.name());
+        if old.is_some_and(|old| old.version >= new.version) {
             return;
         }
-        if old.is_none_or(|old| Definition(old).accepted() != Definition(&definition).accepted()) {
-            self.mark_group(Definition(&definition).group());
+        if old.is_none_or(|old| old.accepted != new.accepted) {
+            self.mark_group(&new.group);
         }
-        self.changed.insert(name.clone());
-        self.all.insert(name, definition);
+        self.changed.insert(definition.name().to_owned());
+        self.all.insert(definition.name().to_owned(), new);
     }
 
     /// Names may have become free: everybody in the group who waits for one looks again.
     fn mark_group(&mut self, group: &str) {
-        let waits = |definition: Definition<'_>| definition.group() == group && !definition.is("NamesAccepted");
-        self.changed.extend(self.all.iter().filter(|(_, other)| waits(Definition(other))).map(|(name, _)| name.clone()));
+        let waits = |other: &Kept| other.group == group && !other.has_names;
+        self.changed.extend(self.all.iter().filter(|(_, other)| waits(other)).map(|(name, _)| name.clone()));
     }
 
     fn forget(&mut self, name: &str) {
         if let Some(gone) = self.all.remove(name) {
-            self.mark_group(Definition(&gone).group());
+            self.mark_group(&gone.group);
         }
         self.changed.insert(name.to_owned());
     }
@@ -71,21 +97,20 @@ impl Known {
     }
 
     pub(super) fn get(&self, name: &str) -> Option<Object> {
-        self.state.lock().all.get(name).cloned()
+        self.state.lock().all.get(name).map(Kept::object)
     }
 
     /// The names that definitions of a group hold.
     pub(super) fn taken(&self, group: &str) -> Taken {
         let state = self.state.lock();
-        let members = state.all.values().map(Definition).filter(|definition| definition.group() == group);
-        Taken::of(members.map(Definition::accepted))
+        Taken::of(state.all.values().filter(|definition| definition.group == group).map(|definition| &definition.accepted))
     }
 
     /// Takes in what this server wrote itself, before the watch tells of it: the next decision about names must not be made without.
     /// One that the watch says is gone by now stays so.
-    pub(super) fn learn(&self, definition: Object) {
+    pub(super) fn learn(&self, definition: &Object) {
         let mut state = self.state.lock();
-        if state.all.get(definition.name()).is_some_and(|known| known.uid() == definition.uid()) {
+        if state.all.get(definition.name()).is_some_and(|known| known.uid == definition.uid()) {
             state.put(definition);
             self.changed.notify_one();
         }
@@ -98,13 +123,13 @@ impl Sink for Known {
         let names: BTreeSet<&str> = objects.iter().map(Object::name).collect();
         let gone: Vec<String> = state.all.keys().filter(|name| !names.contains(name.as_str())).cloned().collect();
         gone.iter().for_each(|name| state.forget(name));
-        objects.into_iter().for_each(|object| state.put(object));
+        objects.iter().for_each(|object| state.put(object));
         state.synced = true;
         self.changed.notify_one();
     }
 
     fn upsert(&self, object: Object) {
-        self.state.lock().put(object);
+        self.state.lock().put(&object);
         self.changed.notify_one();
     }
 

@@ -144,7 +144,7 @@ impl Extensions {
 async fn write_status(definitions: &Api, known: &Known, wanted: &Object) -> Result<Option<Object>, Status> {
     match definitions.update_sub("status", wanted).await {
         Ok(written) => {
-            known.learn(written.clone());
+            known.learn(&written);
             Ok(Some(written))
         }
         Err(status) if matches!(status.code, 404 | 409) => Ok(None),

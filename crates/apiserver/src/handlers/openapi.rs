@@ -15,7 +15,7 @@ use crate::{
     openapi::{Api, Item, Sub, document, index, proto, swagger, swagger_proto},
     registry::{
         Resource,
-        catalog::{Catalog, VersionEntry},
+        catalog::{Catalog, GroupEntry, VersionEntry},
     },
     request::parse_query,
 };
@@ -116,15 +116,19 @@ fn answer(request: &Request<Body>, hash: &str, bytes: Bytes) -> Response {
 
 /// What the catalog serves, as documents need it.
 pub(crate) fn apis(catalog: &Catalog) -> Vec<Api> {
-    let versions = |group: &str, versions: &[VersionEntry]| -> Vec<Api> {
-        let api = |v: &VersionEntry| Api {
-            group: group.to_owned(),
-            version: v.version.clone(),
-            resources: v.resources.iter().map(|s| item(&s.resource)).collect(),
-        };
-        versions.iter().map(api).collect()
-    };
-    catalog.groups().iter().flat_map(|g| versions(&g.name, &g.versions)).collect()
+    let of = |group: &GroupEntry| group.versions.iter().map(|version| api(&group.name, version).clone()).collect::<Vec<_>>();
+    catalog.groups().iter().flat_map(|group| of(group)).collect()
+}
+
+/// Found out once for each version of a group, not with each request: there may be thousands of resources.
+fn api<'a>(group: &str, version: &'a VersionEntry) -> &'a Api {
+    version.described.get_or_init(|| {
+        let resources = version.resources.iter().map(|served| item(&served.resource)).collect();
+        let api = Api { group: group.to_owned(), version: version.version.clone(), resources, ..Api::default() };
+        // Copies bring it along.
+        api.hash();
+        api
+    })
 }
 
 fn item(resource: &Resource) -> Item {

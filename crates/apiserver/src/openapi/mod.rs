@@ -3,13 +3,17 @@
 //! All functions are pure: what is served, as [`Api`]s, in; bytes out. Documents are built when first asked for; their hashes, which the
 //! index needs at once, are taken from what goes into them.
 
-use std::{collections::BTreeMap, fmt::Write};
+use std::{
+    collections::BTreeMap,
+    fmt::Write,
+    sync::{Arc, OnceLock},
+};
 
 use apimachinery::gvk::GroupVersionKind;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::schema::Definitions;
+use crate::schema::{Definitions, Written};
 
 mod custom;
 pub(crate) mod describe;
@@ -38,6 +42,8 @@ pub(crate) struct Api {
     pub(crate) version: String,
     /// Its resources, in any order.
     pub(crate) resources: Vec<Item>,
+    /// The hash, once somebody has asked for it.
+    pub(crate) hash: OnceLock<String>,
 }
 
 /// One resource.
@@ -56,7 +62,7 @@ pub(crate) struct Item {
     /// What hangs below objects.
     pub(crate) subresources: Vec<Sub>,
     /// The schema as its author wrote it, of a custom resource.
-    pub(crate) custom: Option<Value>,
+    pub(crate) custom: Option<Arc<Written>>,
 }
 
 /// One subresource.
@@ -78,10 +84,13 @@ impl Api {
 
     /// A hash of all that goes into the document. Upper-case hex, as upstream writes them.
     pub(crate) fn hash(&self) -> String {
-        let mut hasher = Sha256::new();
-        hasher.update(env!("CARGO_PKG_VERSION"));
-        hasher.update(format!("{self:?}"));
-        hex(&hasher.finalize())
+        let find_out = || {
+            let mut hasher = Sha256::new();
+            hasher.update(env!("CARGO_PKG_VERSION"));
+            hasher.update(format!("{} {} {:?}", self.group, self.version, self.resources));
+            hex(&hasher.finalize())
+        };
+        self.hash.get_or_init(find_out).clone()
     }
 }
 

@@ -249,12 +249,12 @@ fn fallback(definition: &str) -> String {
 
 /// The definitions of a custom resource and its list: the author's schema, with type and metadata.
 fn of_custom(item: &Item, version: Version) -> Vec<(String, Value)> {
-    let Some(schema) = &item.custom else {
+    let Some(written) = &item.custom else {
         return Vec::new();
     };
     let mut object = match version {
-        Version::V2 => custom::v2(schema),
-        Version::V3 => schema.clone(),
+        Version::V2 => custom::v2(&written.value()),
+        Version::V3 => written.value(),
     };
     let Some(object) = object.as_object_mut() else { return Vec::new() };
     object.insert("type".into(), "object".into());

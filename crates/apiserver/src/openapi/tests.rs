@@ -16,7 +16,7 @@ fn api(group: &str, kind: &str, plural: &str, definition: &str) -> Api {
         subresources: vec![status],
         custom: None,
     };
-    Api { group: group.into(), version: "v1".into(), resources: vec![item] }
+    Api { group: group.into(), version: "v1".into(), resources: vec![item], ..Api::default() }
 }
 
 fn leases() -> Api {
@@ -105,7 +105,8 @@ fn swagger_has_no_defaults_and_plain_references() {
 #[test]
 fn custom_resources_bring_their_own_schema() {
     let mut widgets = api("example.com", "Widget", "widgets", "com.example.v1.Widget");
-    widgets.resources[0].custom = Some(json!({"properties": {"spec": {"type": "object", "description": "what it is"}}}));
+    let schema = json!({"properties": {"spec": {"type": "object", "description": "what it is"}}});
+    widgets.resources[0].custom = Some(Arc::new(Written::new(&schema)));
     let document = parsed(&[widgets], "apis/example.com/v1");
     let schema = &document["components"]["schemas"]["com.example.v1.Widget"];
     assert_eq!(schema["properties"]["spec"]["description"], "what it is");

@@ -9,6 +9,7 @@ use apimachinery::{
 };
 
 use super::{Connect, Plain, Strategy, Subresource, subresource::ScalePaths};
+use crate::schema::Written;
 
 /// Where the objects of a resource come from.
 #[derive(Clone)]
@@ -65,7 +66,7 @@ pub(crate) struct Resource {
     /// Where objects come from.
     pub(crate) backing: Backing,
     /// The schema as its author wrote it, of a custom resource.
-    pub(crate) custom_schema: Option<serde_json::Value>,
+    pub(crate) custom_schema: Option<Arc<Written>>,
     /// Whether deleting answers the object instead of a Status.
     pub(crate) returns_deleted: bool,
     /// Text of the deprecation warning of this version, if any.

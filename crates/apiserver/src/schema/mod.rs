@@ -14,6 +14,9 @@ use apimachinery::{
 };
 
 mod table;
+mod written;
+
+pub(crate) use written::Written;
 
 static BUILTIN: LazyLock<Definitions> = LazyLock::new(|| table::read(include_str!("builtin.txt")));
 

@@ -4,18 +4,18 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use apimachinery::{Object, gvk::GroupVersionKind, schema::Schema, status::Status};
 
-use crate::registry::Conversion;
+use crate::{lazy::Lazy, registry::Conversion};
 
 /// The schemas of all versions, by version.
-pub(crate) struct Schemas(BTreeMap<String, Schema>);
+pub(crate) struct Schemas(BTreeMap<String, Lazy<Schema>>);
 
 impl Schemas {
-    pub(super) fn new(schemas: BTreeMap<String, Schema>) -> Self {
+    pub(super) fn new(schemas: BTreeMap<String, Lazy<Schema>>) -> Self {
         Self(schemas)
     }
 
     fn of(&self, object: &Object) -> Option<&Schema> {
-        self.0.get(object.api_version().rsplit('/').next().unwrap_or_default())
+        self.0.get(object.api_version().rsplit('/').next().unwrap_or_default()).map(|schema| &**schema)
     }
 
     /// An object out of the store: the definition may have changed since it was written, so it is pruned and defaulted anew.

@@ -24,17 +24,15 @@ use serde_json::Value;
 pub(crate) use resource::build;
 
 use super::{Column, Generation, Strategy, meta, strategy::Finish};
-use crate::{loopback::Loopback, request::RequestContext};
+use crate::{lazy::Lazy, loopback::Loopback, request::RequestContext};
 
 /// Why rules that nobody checked are no reason to store an object.
 const UNCHECKED: &str = "x-kubernetes-validations cannot be evaluated by this server";
 
 /// The rules of one version of a custom resource.
 pub(crate) struct Custom {
-    schema: Schema,
-    validator: Validator,
-    /// The rules for the status alone, where the schema has any.
-    status: Option<Validator>,
+    schema: Lazy<Schema>,
+    validator: Lazy<Validator>,
     scale: Option<scale::Paths>,
     columns: columns::Columns,
     fields: fields::Fields,
@@ -122,7 +120,7 @@ impl Strategy for Custom {
     fn validate_status_update(&self, _ctx: &RequestContext, obj: &Object, old: &Object) -> ErrorList {
         let (value, before) = (obj.value(), old.value());
         let mut errors = ErrorList::new();
-        if let (Some(validator), Some(status)) = (&self.status, value.get("status")) {
+        if let (Some(validator), Some(status)) = (self.validator.property("status"), value.get("status")) {
             errors.extend(validator.validate_part(status, before.get("status"), &Path::new("status")));
         }
         if let Some(paths) = &self.scale {

@@ -17,11 +17,12 @@ use super::{
     scale::Paths,
 };
 use crate::{
+    lazy::Lazy,
     registry::{
         Conversion, Resource, Subresource,
         apiextensions::view::{Definition, flag, text, texts},
     },
-    schema::{Definitions, OBJECT_META},
+    schema::{Definitions, OBJECT_META, Written, unstructured},
     storage::SelectableFields,
 };
 
@@ -31,28 +32,44 @@ const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", 
 /// One version of a custom resource, ready to be served.
 pub(crate) struct Version {
     pub(crate) resource: Resource,
-    pub(crate) schema: Schema,
+    pub(crate) schema: Lazy<Schema>,
+}
+
+/// What a version's author wrote, and the schema that is made of it once somebody asks for instances.
+#[derive(Clone)]
+struct Authored {
+    written: Arc<Written>,
+    schema: Lazy<Schema>,
 }
 
 /// The versions of a definition whose names are accepted that are served or stored, and the fields by which the stored objects can
 /// be selected.
 pub(crate) fn build(definition: Definition<'_>) -> (Vec<Version>, SelectableFields) {
-    let schemas = schemas(definition);
-    let read = Arc::new(Schemas::new(schemas.clone()));
+    let authored = authored(definition);
+    let read = Arc::new(Schemas::new(authored.iter().map(|(name, one)| (name.clone(), one.schema.clone())).collect()));
     let wanted = definition.versions().iter().filter(|version| flag(version, "served") || flag(version, "storage"));
-    let made = wanted.filter_map(|version| Some(one(definition, version, schemas.get(text(version, "name"))?, &read)));
+    let made = wanted.filter_map(|version| Some(one(definition, version, authored.get(text(version, "name"))?, &read)));
     let all: Vec<Fields> = definition.versions().iter().map(fields).collect();
     (made.collect(), Fields::union(all.iter()).of_stored(read))
 }
 
 /// The schema of each version, by its name.
-fn schemas(definition: Definition<'_>) -> BTreeMap<String, Schema> {
-    let Some(meta) = Definitions::builtin().get(OBJECT_META) else { return BTreeMap::new() };
-    let schema = |version: &Value| {
+fn authored(definition: Definition<'_>) -> BTreeMap<String, Authored> {
+    let read = |version: &Value| {
         let name = text(version, "name");
-        (name.to_owned(), structural(&definition_name(definition, name), &written(version), &meta))
+        let (written, full_name) = (Arc::new(Written::new(&written(version))), definition_name(definition, name));
+        let source = written.clone();
+        let schema = Lazy::new(move || schema(&full_name, &source.value()));
+        (name.to_owned(), Authored { written, schema })
     };
-    definition.versions().iter().map(schema).collect()
+    definition.versions().iter().map(read).collect()
+}
+
+fn schema(name: &str, written: &Value) -> Schema {
+    match Definitions::builtin().get(OBJECT_META) {
+        Some(meta) => structural(name, written, &meta),
+        None => unstructured(name),
+    }
 }
 
 /// The schema as its author wrote it; without one anything goes.
@@ -75,11 +92,12 @@ fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-fn one(definition: Definition<'_>, version: &Value, schema: &Schema, schemas: &Arc<Schemas>) -> Version {
+fn one(definition: Definition<'_>, version: &Value, authored: &Authored, schemas: &Arc<Schemas>) -> Version {
     let (names, name) = (definition.accepted(), text(version, "name"));
     let owned = |texts: Vec<&str>| texts.into_iter().map(str::to_owned).collect::<Vec<_>>();
     let subresources = version.get("subresources").unwrap_or(&Value::Null);
     let (written, terminating) = (written(version), definition.is("Terminating"));
+    let (schema, source) = (authored.schema.clone(), authored.written.clone());
     let scale = subresources.get("scale").filter(|scale| scale.is_object()).map(Paths::new);
     let mut resource = Resource::new(definition.group(), name, text(names, "kind"), definition.plural(), definition.is_namespaced());
     if subresources.get("status").is_some_and(Value::is_object) {
@@ -91,8 +109,7 @@ fn one(definition: Definition<'_>, version: &Value, schema: &Schema, schemas: &A
     let stored = GroupVersionKind::new(definition.group(), definition.storage_version(), text(names, "kind"));
     let strategy = Custom {
         schema: schema.clone(),
-        validator: Validator::new(&written),
-        status: written.pointer("/properties/status").map(Validator::new),
+        validator: Lazy::new(move || Validator::new(&source.value())),
         scale,
         columns: Columns::new(list(version, "additionalPrinterColumns")),
         fields: fields(version),
@@ -106,16 +123,16 @@ fn one(definition: Definition<'_>, version: &Value, schema: &Schema, schemas: &A
         categories: owned(texts(names, "categories")),
         verbs: if flag(version, "served") { VERBS.to_vec() } else { Vec::new() },
         definition: definition_name(definition, name),
-        conversion: conversion(definition, name, &stored, schema, schemas),
+        conversion: conversion(definition, name, &stored, &written, schemas),
         stored,
         storage_prefix: format!("{}/{}", definition.group(), definition.plural()),
         strategy: Arc::new(strategy),
         deprecation: deprecation(definition, version),
-        custom_schema: Some(written),
+        custom_schema: Some(authored.written.clone()),
         terminating,
         ..resource
     };
-    Version { resource, schema: schema.clone() }
+    Version { resource, schema }
 }
 
 /// Nothing has to be done to an object of which everything is kept, if it can be stored in this version only.
@@ -123,10 +140,12 @@ fn conversion(
     definition: Definition<'_>,
     version: &str,
     stored: &GroupVersionKind,
-    schema: &Schema,
+    written: &Value,
     schemas: &Arc<Schemas>,
 ) -> Option<Arc<dyn Conversion>> {
-    if schema.is_open() && stored.version == version && definition.stored_versions() == [version] {
+    // What keeps nothing is not open: then no schema has to be made now.
+    let open = || flag(written, "x-kubernetes-preserve-unknown-fields") && schema(version, written).is_open();
+    if stored.version == version && definition.stored_versions() == [version] && open() {
         return None;
     }
     let served = GroupVersionKind::new(&stored.group, version, &stored.kind);

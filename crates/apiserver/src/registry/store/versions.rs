@@ -34,7 +34,7 @@ impl Versions for OtherVersions<'_> {
         let other = catalog.find(&gvk.group, &gvk.version, &own.plural);
         match other.filter(|other| other.resource.storage_prefix == own.storage_prefix) {
             Some(other) => match across(object.clone(), self.served, other) {
-                Ok(object) => InVersion::Converted(object, other.schema.clone()),
+                Ok(object) => InVersion::Converted(object, (*other.schema).clone()),
                 Err(_) => InVersion::Failed,
             },
             None => InVersion::Unknown,
