@@ -3,6 +3,7 @@
 pub(crate) mod bearer;
 pub(crate) mod client_ca;
 pub(crate) mod front_proxy;
+mod remembered;
 pub(crate) mod service_account;
 pub(crate) mod subprotocol;
 pub(crate) mod x509;

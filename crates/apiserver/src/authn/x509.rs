@@ -6,10 +6,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use component::serve::Peer;
 use http::request::Parts;
+use rustls_pki_types::CertificateDer;
 use sha2::{Digest as _, Sha256};
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use super::client_ca::ClientCa;
+use super::remembered::Remembered;
 use super::{Authenticator, CREDENTIAL_ID, Error};
 use crate::request::UserInfo;
 
@@ -19,12 +21,14 @@ const UID: &str = "1.3.6.1.4.1.57683.2";
 /// Trusts certificates signed by `--client-ca-file`.
 pub(crate) struct ClientCertificate {
     ca: Arc<ClientCa>,
+    /// By chain.
+    remembered: Remembered<Arc<[CertificateDer<'static>]>>,
 }
 
 impl ClientCertificate {
     /// Trusts certificates of these authorities.
     pub(crate) fn new(ca: Arc<ClientCa>) -> Self {
-        Self { ca }
+        Self { ca, remembered: Remembered::default() }
     }
 }
 
@@ -33,8 +37,13 @@ impl Authenticator for ClientCertificate {
     async fn authenticate(&self, request: &Parts) -> Result<Option<UserInfo>, Error> {
         let Some(peer) = request.extensions.get::<Peer>() else { return Ok(None) };
         let Some(leaf) = peer.certs.first() else { return Ok(None) };
+        if let Some(known) = self.remembered.get(&peer.certs) {
+            return Ok(Some(known));
+        }
         self.ca.verify(peer, component::clock::now())?;
-        Ok(user(leaf)?)
+        let Some(user) = user(leaf)? else { return Ok(None) };
+        self.remembered.put(peer.certs.clone(), user.clone());
+        Ok(Some(user))
     }
 }
 
