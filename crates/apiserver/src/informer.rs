@@ -90,6 +90,14 @@ impl<T: Send + Sync + 'static> Cache<T> {
         self.objects.read().get(&Key::new(namespace, name)).cloned()
     }
 
+    /// Shows the objects of a namespace (empty: the cluster-scoped ones), in order of their names, until `seen` says that it has
+    /// seen enough; whether it said so.
+    pub(crate) fn any(&self, namespace: &str, mut seen: impl FnMut(&Key, &T) -> bool) -> bool {
+        let objects = self.objects.read();
+        let mut within = objects.range(Key::new(namespace, "")..).take_while(|(key, _)| key.namespace == namespace);
+        within.any(|(key, object)| seen(key, object))
+    }
+
     /// All objects of a namespace (empty: the cluster-scoped ones), in order of their names.
     pub(crate) fn list(&self, namespace: &str) -> Vec<(Key, Arc<T>)> {
         let objects = self.objects.read();

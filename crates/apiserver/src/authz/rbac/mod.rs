@@ -4,11 +4,12 @@ mod escalation;
 mod guard;
 mod policy;
 mod rule;
+mod visit;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef};
 
 use escalation::confirm_no_escalation;
 pub(crate) use escalation::covered;
@@ -30,9 +31,6 @@ pub(crate) struct Rbac {
     role_bindings: Arc<Cache<RoleBinding>>,
     cluster_role_bindings: Arc<Cache<ClusterRoleBinding>>,
 }
-
-/// A rule that applies to a user, or the reason why a binding's rules could not be found.
-type Found = Result<(String, Vec<PolicyRule>), String>;
 
 impl Default for Rbac {
     fn default() -> Self {
@@ -62,70 +60,38 @@ impl Rbac {
         self.roles.is_synced() && self.cluster_roles.is_synced() && self.role_bindings.is_synced() && self.cluster_role_bindings.is_synced()
     }
 
-    /// Rules that apply to `user` in `namespace` (empty: cluster-wide), each list with what granted it, in the order upstream
-    /// visits them, and the problems met on the way.
-    fn visit(&self, user: &UserInfo, namespace: &str) -> Vec<Found> {
-        let mut found = Vec::new();
-        for (key, binding) in self.cluster_role_bindings.list("") {
-            let subjects = binding.subjects.iter().flatten();
-            if let Some(subject) = subjects.into_iter().find(|subject| applies(user, subject, "")) {
-                let grant = describe("ClusterRoleBinding", &key.name, &binding.role_ref, subject, "");
-                found.push(self.rules_of(&binding.role_ref, "").map(|rules| (grant, rules)));
-            }
-        }
-        if namespace.is_empty() {
-            return found;
-        }
-        for (key, binding) in self.role_bindings.list(namespace) {
-            let subjects = binding.subjects.iter().flatten();
-            if let Some(subject) = subjects.into_iter().find(|subject| applies(user, subject, namespace)) {
-                let name = format!("{}/{namespace}", key.name);
-                let grant = describe("RoleBinding", &name, &binding.role_ref, subject, namespace);
-                found.push(self.rules_of(&binding.role_ref, namespace).map(|rules| (grant, rules)));
-            }
-        }
-        found
-    }
-
     /// The rules a role reference stands for.
     pub(crate) fn rules_of(&self, role: &RoleRef, namespace: &str) -> Result<Vec<PolicyRule>, String> {
-        let missing = |kind: &str| format!("{kind}.rbac.authorization.k8s.io {:?} not found", role.name);
-        match role.kind.as_str() {
-            "Role" => {
-                self.roles.get(namespace, &role.name).map(|role| role.rules.clone().unwrap_or_default()).ok_or_else(|| missing("role"))
-            }
-            "ClusterRole" => {
-                let role = self.cluster_roles.get("", &role.name).ok_or_else(|| missing("clusterrole"))?;
-                Ok(role.rules.clone().unwrap_or_default())
-            }
-            kind => Err(format!("unsupported role reference kind: {kind:?}")),
-        }
+        self.rules(role, namespace).map(|rules| rules.as_slice().to_vec())
     }
 
     /// All rules of a user in a namespace, and the problems met.
     pub(crate) fn rules_for(&self, user: &UserInfo, namespace: &str) -> (Vec<PolicyRule>, Vec<String>) {
         let (mut rules, mut errors) = (Vec::new(), Vec::new());
-        for found in self.visit(user, namespace) {
+        self.visit(user, namespace, &mut |_, found| {
             match found {
-                Ok((_, granted)) => rules.extend(granted),
+                Ok(granted) => rules.extend_from_slice(granted),
                 Err(error) => errors.push(error),
             }
-        }
+            false
+        });
         (rules, errors)
     }
 
     /// Decides without waiting.
     pub(crate) fn decide(&self, attributes: &Attributes<'_>) -> Decision {
         let namespace = if attributes.info.is_resource { attributes.info.namespace.as_str() } else { "" };
-        let mut errors = Vec::new();
-        for found in self.visit(attributes.user, namespace) {
+        let (mut errors, mut allowed) = (Vec::new(), None);
+        self.visit(attributes.user, namespace, &mut |grant, found| {
             match found {
-                Ok((grant, rules)) if rules.iter().any(|rule| allows(rule, attributes.info)) => {
-                    return Decision::Allow(format!("RBAC: allowed by {grant}"));
-                }
+                Ok(rules) if rules.iter().any(|rule| allows(rule, attributes.info)) => allowed = Some(grant.to_string()),
                 Ok(_) => {}
                 Err(error) => errors.push(error),
             }
+            allowed.is_some()
+        });
+        if let Some(grant) = allowed {
+            return Decision::Allow(format!("RBAC: allowed by {grant}"));
         }
         Decision::NoOpinion(if errors.is_empty() { String::new() } else { format!("RBAC: {}", aggregate(&errors)) })
     }
@@ -150,31 +116,6 @@ pub(crate) fn aggregate(errors: &[String]) -> String {
         [one] => (*one).to_owned(),
         many => format!("[{}]", many.join(", ")),
     }
-}
-
-/// Whether a binding's subject is this user; `namespace` is the binding's.
-fn applies(user: &UserInfo, subject: &Subject, namespace: &str) -> bool {
-    match subject.kind.as_str() {
-        "User" => user.name == subject.name,
-        "Group" => user.in_group(&subject.name),
-        "ServiceAccount" => {
-            let namespace = subject.namespace.as_deref().filter(|given| !given.is_empty()).unwrap_or(namespace);
-            let account = user.name.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'));
-            !namespace.is_empty() && account == Some((namespace, subject.name.as_str()))
-        }
-        _ => false,
-    }
-}
-
-fn describe(kind: &str, name: &str, role: &RoleRef, subject: &Subject, namespace: &str) -> String {
-    let subject = match subject.kind.as_str() {
-        "ServiceAccount" => {
-            let namespace = subject.namespace.as_deref().filter(|given| !given.is_empty()).unwrap_or(namespace);
-            format!("ServiceAccount {:?}", format!("{}/{namespace}", subject.name))
-        }
-        kind => format!("{kind} {:?}", subject.name),
-    };
-    format!("{kind} {name:?} of {} {:?} to {subject}", role.kind, role.name)
 }
 
 #[cfg(test)]
