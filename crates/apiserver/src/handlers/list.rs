@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 
 use super::{
     Ask, options,
+    pieces::{self, Piece},
+    rows,
     shape::{Include, list_meta, row, table, wrong_form},
 };
 use crate::{
@@ -51,10 +53,23 @@ pub(super) fn render(ask: &Ask, store: &Store, list: &List) -> Result<Response, 
         // Lists without a Go type name the token they do not have.
         meta["continue"] = "".into();
     }
-    if negotiated.form == Form::Object && negotiated.takes_bytes() && store.bytes_as_stored() {
-        return Ok(bytes_response(StatusCode::OK, negotiated, concatenate(ask, list, &meta)));
-    }
     let resource = &ask.served.resource;
+    if negotiated.takes_bytes() {
+        let (kind, own) = (resource.list_kind.as_str(), resource.api_version());
+        let (piece, kind, api_version) = match negotiated.form {
+            Form::Table(version) => return Ok(bytes_response(StatusCode::OK, negotiated, rows::bytes(ask, store, list, meta, version)?)),
+            Form::Object if resource.is_custom() => (Some(Piece::Typed), kind, own),
+            Form::Object => (Some(Piece::Item), kind, own),
+            Form::PartialList(version) => (Some(Piece::Metadata(version)), "PartialObjectMetadataList", format!("meta.k8s.io/{version}")),
+            Form::Partial(_) => (None, kind, own),
+        };
+        if let Some(piece) = piece.filter(|_| store.bytes_as_stored()) {
+            let head = format!(r#"{{"kind":{kind:?},"apiVersion":{api_version:?},"metadata":{meta},"items":["#);
+            let mut response = bytes_response(StatusCode::OK, negotiated, Bytes::new());
+            *response.body_mut() = pieces::body(head, piece, list.items.clone());
+            return Ok(response);
+        }
+    }
     let objects = || list.items.iter().map(|entry| store.present(entry));
     let value = match negotiated.form {
         Form::Object if negotiated.format == Format::Protobuf => {
@@ -87,28 +102,6 @@ fn item(mut object: apimachinery::Object, typed: bool) -> Value {
         object.0.remove("apiVersion");
     }
     object.into_value()
-}
-
-fn concatenate(ask: &Ask, list: &List, meta: &Value) -> Bytes {
-    let resource = &ask.served.resource;
-    let typed = resource.is_custom();
-    let size: usize = list.items.iter().map(|e| e.json().len() + 2).sum();
-    let mut out = Vec::with_capacity(size + 256);
-    let head = format!(r#"{{"kind":{:?},"apiVersion":{:?},"metadata":{meta},"items":["#, resource.list_kind, resource.api_version());
-    out.extend_from_slice(head.as_bytes());
-    for (at, entry) in list.items.iter().enumerate() {
-        if at > 0 {
-            out.push(b',');
-        }
-        if typed {
-            out.extend_from_slice(entry.json());
-        } else {
-            out.push(b'{');
-            out.extend_from_slice(entry.item_json());
-        }
-    }
-    out.extend_from_slice(b"]}\n");
-    out.into()
 }
 
 /// How fresh `resourceVersion` and `resourceVersionMatch` want a read. The first page of a list is of exactly the version asked

@@ -12,6 +12,8 @@ mod nonresource;
 pub(crate) mod openapi;
 mod options;
 mod patch;
+mod pieces;
+mod rows;
 mod scale;
 mod shape;
 pub(crate) mod shown;

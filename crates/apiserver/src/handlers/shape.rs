@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::Ask;
 use crate::{
-    negotiate::{Form, partial, value_response},
+    negotiate::{Form, bytes_response, partial, value_response},
     registry::Strategy,
 };
 
@@ -44,6 +44,12 @@ pub(crate) fn one(ask: &Ask, code: StatusCode, object: &Object) -> Result<Respon
 
 /// An answer of one object, whose row `strategy` knows.
 pub(crate) fn one_by(ask: &Ask, strategy: &dyn Strategy, code: StatusCode, object: &Object) -> Result<Response, Status> {
+    if ask.negotiated.form == Form::Object && ask.negotiated.takes_bytes() {
+        // Writing JSON values into memory cannot fail.
+        let mut bytes = serde_json::to_vec(&object.0).unwrap_or_default();
+        bytes.push(b'\n');
+        return Ok(bytes_response(code, ask.negotiated, bytes.into()));
+    }
     let value = match ask.negotiated.form {
         Form::Object => object.value(),
         Form::Partial(version) => partial(object, version),

@@ -272,6 +272,11 @@ pub(crate) trait Strategy: Send + Sync {
         vec![Value::from(obj.name()), created]
     }
 
+    /// Members, wherever they are, that neither `cells` nor `row_conditions` look at: they need not be read for that.
+    fn unprinted(&self) -> &'static [&'static str] {
+        &["managedFields"]
+    }
+
     /// Conditions of the row in the Table form: finished pods tell clients that they may be hidden.
     fn row_conditions(&self, _obj: &Object) -> Vec<Value> {
         Vec::new()

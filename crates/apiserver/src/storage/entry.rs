@@ -10,6 +10,7 @@ use apimachinery::{Object, cbor};
 use bytes::Bytes;
 use serde_json::Value;
 
+use super::partly::object_without;
 use super::{Attributes, Collection, Error, Key, Result, Revision};
 use crate::protobuf;
 
@@ -94,9 +95,20 @@ impl Entry {
         &self.0.json[self.0.body..]
     }
 
+    /// The object's metadata in JSON.
+    pub(crate) fn metadata_json(&self) -> &[u8] {
+        let rest = self.0.json.get(self.0.body + METADATA.len() - 1..).unwrap_or_default();
+        &rest[..object_end(rest)]
+    }
+
     /// Whether this is what `stored` looks like at this entry's revision.
     pub(crate) fn is_stored_as(&self, stored: &[u8]) -> bool {
         splice(stored, self.0.revision).is_some_and(|json| self.0.json == json)
+    }
+
+    /// Parses the object anew, without the members of these names wherever they are.
+    pub(crate) fn object_without(&self, names: &[&str]) -> Object {
+        Object(object_without(&self.0.json, names).unwrap_or_default())
     }
 
     /// Parses the object anew.
@@ -163,6 +175,25 @@ fn splice(stored: &[u8], revision: Revision) -> Option<Vec<u8>> {
     Some(out)
 }
 
+/// How long the JSON object is that `json` begins with.
+fn object_end(json: &[u8]) -> usize {
+    let (mut depth, mut in_text, mut escaped) = (0_usize, false, false);
+    for (at, byte) in json.iter().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = in_text,
+            b'"' => in_text = !in_text,
+            b'{' if !in_text => depth += 1,
+            b'}' if !in_text => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth == 0 {
+            return at + 1;
+        }
+    }
+    json.len()
+}
+
 /// Where `"metadata":{` begins, if nothing but `kind` and `apiVersion`, with plain values, is before it.
 fn find(json: &[u8], needle: &[u8]) -> Option<usize> {
     let mut at = 1;
@@ -209,6 +240,7 @@ mod tests {
         let entry = Entry::from_stored(&configmaps(), Key::new("n", "x"), stored, 9).unwrap();
         assert_eq!(entry.object().resource_version(), "9");
         assert_eq!(entry.item_json(), br#""metadata":{"resourceVersion":"9","name":"x"},"data":{"a":"b"}}"#);
+        assert_eq!(entry.metadata_json(), br#"{"resourceVersion":"9","name":"x"}"#);
         assert_eq!(entry.at_revision(12).object().resource_version(), "12");
     }
 

@@ -40,6 +40,9 @@ impl Key {
 /// Keys are ordered as the store orders them: by their bytes, so `a-b/x` comes before `a/x`.
 impl Ord for Key {
     fn cmp(&self, other: &Self) -> Ordering {
+        if self.namespace == other.namespace {
+            return self.name.cmp(&other.name);
+        }
         self.bytes().cmp(other.bytes())
     }
 }

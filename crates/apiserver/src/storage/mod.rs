@@ -15,10 +15,12 @@ pub(crate) mod kv;
 #[cfg(test)]
 pub(crate) mod memory;
 pub(crate) mod paging;
+mod partly;
 pub(crate) mod predicate;
 #[cfg(test)]
 mod suite;
 pub(crate) mod typed;
+mod written;
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -11,6 +11,7 @@ use futures::{StreamExt as _, stream};
 use super::entry::encode;
 use super::kv::{KeyValue, Kv, KvEvent, KvItem, Outcome, Range, RangeResult, prefix_end};
 use super::paging::Continue;
+use super::written::Written;
 use super::*;
 
 /// An update that loses this many times against other writers gives up.
@@ -22,11 +23,12 @@ const MAX_FETCH: u64 = 10_000;
 pub(crate) struct TypedStorage<K> {
     kv: Arc<K>,
     collection: Arc<Collection>,
+    written: Arc<Written>,
 }
 
 impl<K: Kv> TypedStorage<K> {
     pub(crate) fn new(kv: Arc<K>, collection: Collection) -> Self {
-        Self { kv, collection: Arc::new(collection) }
+        Self { kv, collection: Arc::new(collection), written: Arc::default() }
     }
 
     fn path(&self, key: &Key) -> String {
@@ -80,6 +82,13 @@ impl<K: Kv> TypedStorage<K> {
         }
     }
 
+    /// The entry of what was written just now.
+    fn wrote(&self, key: &Key, object: &Object, value: &[u8], revision: Revision) -> Entry {
+        let entry = Entry::from_written(&self.collection, key.clone(), object, value, revision);
+        self.written.put(&entry);
+        entry
+    }
+
     async fn known(&self, path: &str) -> Result<Known> {
         self.read(path).await.and_then(|(found, _)| self.found(found))
     }
@@ -119,7 +128,7 @@ impl<K: Kv> TypedStorage<K> {
                     Outcome::Done(revision) => revision,
                     Outcome::Lost(found) => return Ok(Attempt::Again(self.found(found)?)),
                 };
-                let entry = Entry::from_written(&self.collection, key.clone(), &object, &value, revision);
+                let entry = self.wrote(key, &object, &value, revision);
                 Ok(Attempt::Done(if before.is_some() { Updated::Stored(entry) } else { Updated::Created(entry) }))
             }
         }
@@ -180,15 +189,16 @@ impl<K: Kv> Storage for TypedStorage<K> {
 
     async fn changes(&self, after: Revision) -> Result<FeedStream> {
         let changes = self.kv.watch(&Scope::all().prefix(&self.collection.prefix), after, false).await?;
-        let collection = self.collection.clone();
-        let items = changes.then(move |item| std::future::ready(fed(&collection, item)));
+        let (collection, written) = (self.collection.clone(), self.written.clone());
+        written.follow();
+        let items = changes.map(move |item| fed(&collection, &written, item));
         Ok(until_error(items).boxed())
     }
 
     async fn create(&self, key: &Key, object: Object, ttl: Option<Duration>) -> Result<Entry> {
         let (path, value) = (self.path(key), Bytes::from(encode(&object)));
         match self.kv.put(&path, 0, value.clone(), ttl).await? {
-            Outcome::Done(revision) => Ok(Entry::from_written(&self.collection, key.clone(), &object, &value, revision)),
+            Outcome::Done(revision) => Ok(self.wrote(key, &object, &value, revision)),
             Outcome::Lost(_) => Err(Error::Exists { key: path }),
         }
     }
@@ -325,16 +335,25 @@ fn check(preconditions: &Preconditions, path: &str, entry: &Entry) -> Result<()>
 }
 
 /// What one item of the store's watch is to a cache.
-fn fed(collection: &Collection, item: Result<KvItem>) -> Result<FeedItem> {
+fn fed(collection: &Collection, written: &Written, item: Result<KvItem>) -> Result<FeedItem> {
     match item? {
         KvItem::Progress(revision) => Ok(FeedItem::Progress(revision)),
-        KvItem::Events(events) => events.iter().map(|event| feed_change(collection, event)).collect::<Result<_>>().map(FeedItem::Changes),
+        KvItem::Events(events) => {
+            events.iter().map(|event| feed_change(collection, written, event)).collect::<Result<_>>().map(FeedItem::Changes)
+        }
     }
 }
 
-fn feed_change(collection: &Collection, event: &KvEvent) -> Result<FeedChange> {
-    let current = event.value.as_ref().map(|value| decode(collection, &event.key, value, event.revision)).transpose()?;
-    Ok(FeedChange { key: key_of(collection, &event.key), revision: event.revision, current })
+fn feed_change(collection: &Collection, written: &Written, event: &KvEvent) -> Result<FeedChange> {
+    let (key, revision) = (key_of(collection, &event.key), event.revision);
+    let current = match &event.value {
+        Some(value) => Some(match written.take(&key, revision) {
+            Some(entry) => entry,
+            None => Entry::from_stored(collection, key.clone(), value, revision)?,
+        }),
+        None => None,
+    };
+    Ok(FeedChange { key, revision, current })
 }
 
 /// What one item of the store's watch is to a watcher of objects.

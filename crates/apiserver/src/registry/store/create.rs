@@ -121,6 +121,12 @@ impl Store {
             };
         }
         match storage.create(&key, stored, self.served.resource.strategy.ttl()).await {
+            Ok(created) if self.bytes_as_stored() => {
+                // It is at hand as it was stored; only its version is new.
+                let mut object = obj;
+                object.set_resource_version(&created.revision().to_string());
+                Ok(object)
+            }
             Ok(created) => self.present(&created),
             Err(error @ Error::Exists { .. }) => Err(match storage.get(&key, Freshness::Latest).await {
                 Ok(entry) => self.taken(&entry),

@@ -8,7 +8,7 @@ use futures::StreamExt as _;
 use rand::rngs::StdRng;
 
 use super::super::{FeedItem, ListOptions, Result, Scope, Storage};
-use super::state::Cache;
+use super::state::{Cache, KEPT_FOR};
 
 /// Runs until aborted.
 pub(super) async fn run(inner: Arc<dyn Storage>, cache: Arc<Cache>, mut dice: StdRng) {
@@ -26,12 +26,16 @@ async fn feed(inner: &dyn Storage, cache: &Cache, backoff: &mut Backoff) -> Resu
     let list = inner.list(&Scope::all(), ListOptions::default()).await?;
     let mut items = inner.changes(list.revision).await?;
     cache.replace(list.items, list.revision);
-    while let Some(item) = items.next().await {
+    loop {
+        let Ok(next) = tokio::time::timeout(KEPT_FOR, items.next()).await else {
+            cache.forget();
+            continue;
+        };
+        let Some(item) = next else { return Ok(()) };
         match item? {
             FeedItem::Changes(changes) => cache.apply(changes),
             FeedItem::Progress(revision) => cache.progress(revision),
         }
         backoff.reset();
     }
-    Ok(())
 }

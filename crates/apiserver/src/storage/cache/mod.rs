@@ -6,6 +6,7 @@
 //! itself is read. Writes go straight to the store.
 
 mod feed;
+mod initial;
 mod read;
 #[cfg(test)]
 mod simulation;

@@ -42,7 +42,8 @@ impl Page {
                 break;
             }
         }
-        let left = within.count() as u64;
+        // How many are left is told of everything only; for the rest it is enough to know whether there are any.
+        let left = if everything { within.count() } else { usize::from(within.next().is_some()) } as u64;
         if left > 0
             && let Some(last) = list.items.last()
         {

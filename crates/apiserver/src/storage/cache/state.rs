@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use super::super::{Change, Entry, Error, Event, FeedChange, Freshness, Key, Predicate, Result, Revision, Scope, WatchOptions, WatchStart};
+use super::initial::Initial;
 
 /// All objects of a collection at one revision; a clone costs nothing.
 pub(super) type Objects = RedBlackTreeMapSync<Key, Entry>;
@@ -17,7 +18,7 @@ pub(super) type Objects = RedBlackTreeMapSync<Key, Entry>;
 /// Fields by whose exact value watchers are found without asking them all.
 const TRIGGERS: [&str; 2] = ["metadata.name", "spec.nodeName"];
 /// A watch that ends is begun anew within this time; upstream keeps as much.
-const KEPT_FOR: Duration = Duration::from_secs(75);
+pub(super) const KEPT_FOR: Duration = Duration::from_secs(75);
 /// Changes kept however old they are.
 const KEPT_AT_LEAST: usize = 100;
 
@@ -64,8 +65,8 @@ struct Watcher {
 
 /// A watch as it begins.
 pub(super) struct Begun {
-    /// What to send first: the state, or changes since the revision asked for.
-    pub(super) initial: Vec<Event>,
+    /// What to send first.
+    pub(super) initial: Initial,
     /// The revision `initial` leads to.
     pub(super) revision: Revision,
     /// No bookmark lies below: the revision asked for, if that is still to come.
@@ -129,6 +130,12 @@ impl Cache {
             state.revision = revision;
             self.shown.send_replace(revision);
         }
+        state.forget(self.history);
+    }
+
+    /// Forgets what is too old, also where nothing happens any more.
+    pub(super) fn forget(&self) {
+        self.state.write().forget(self.history);
     }
 
     /// Registers a watcher. Errors: `Compacted`, when it begins before the history.
@@ -140,9 +147,10 @@ impl Cache {
         let predicate = options.predicate.clone();
         let mut state = self.state.write();
         let initial = match after {
-            _ if options.initial_events.unwrap_or(after.is_none()) => state.present(&scope, &predicate),
-            Some(after) => state.changes(&scope, &predicate, after)?,
-            None => Vec::new(),
+            // Looked through by the watch itself: nobody waits for that.
+            _ if options.initial_events.unwrap_or(after.is_none()) => Initial::State(state.objects.clone()),
+            Some(after) => Initial::Changes(state.changes(&scope, &predicate, after)?),
+            None => Initial::Nothing,
         };
         let revision = state.revision;
         let after = after.map_or(revision, |after| after.max(revision));
@@ -165,14 +173,16 @@ impl Cache {
 impl State {
     fn apply(&mut self, FeedChange { key, revision, current }: FeedChange) {
         let previous = self.objects.get(&key).cloned();
-        let change = &Change::new(revision, current.clone(), previous);
+        let change = &Change::new(revision, current.clone(), previous.clone());
+        // A copy of its own: what is encoded for those who watch now goes when all of them have sent it.
+        let past = Change::new(revision, current.clone(), previous);
         match current {
             Some(entry) => self.objects.insert_mut(key, entry),
             None => drop(self.objects.remove_mut(&key)),
         }
         self.revision = revision;
         let after = self.objects.clone();
-        self.history.push_back(Past { change: change.clone(), after, at: Instant::now() });
+        self.history.push_back(Past { change: past, after, at: Instant::now() });
         self.dispatch(change);
     }
 
@@ -193,11 +203,6 @@ impl State {
         }
         let after = self.history.partition_point(|past| past.change.revision() <= revision);
         Some(after.checked_sub(1).map_or_else(|| self.base.clone(), |at| self.history[at].after.clone()))
-    }
-
-    fn present(&self, scope: &Scope, predicate: &Predicate) -> Vec<Event> {
-        let matching = self.objects.values().filter(|entry| scope.covers(entry.key()) && predicate.matches(entry));
-        matching.cloned().map(Event::initial).collect()
     }
 
     fn changes(&self, scope: &Scope, predicate: &Predicate, after: Revision) -> Result<Vec<Event>> {

@@ -9,6 +9,7 @@ use tokio::time::{Instant, Interval};
 
 use super::super::{Error, Event, Result, Revision, Scope, Storage, WatchItem, WatchOptions, WatchStream};
 use super::CacheConfig;
+use super::initial::Initial;
 use super::state::{Begun, Cache};
 
 /// Begins a watch. Errors: `Compacted`.
@@ -18,10 +19,11 @@ pub(super) fn start(
     options: WatchOptions,
     bookmarks: Option<Duration>,
 ) -> Result<impl Stream<Item = Result<WatchItem>> + Send + use<>> {
-    let mut begun = cache.begin(scope, &options)?;
+    let mut begun = cache.begin(scope.clone(), &options)?;
     let ends_initial = options.initial_events == Some(true) && options.bookmarks;
     let mark = ends_initial.then_some(WatchItem::Bookmark { revision: begun.revision, initial_events_end: true });
-    let initial = std::mem::take(&mut begun.initial).into_iter().map(WatchItem::Event).chain(mark).map(Ok);
+    let initial = std::mem::replace(&mut begun.initial, Initial::Nothing);
+    let initial = initial.seen_by(&scope, &options.predicate).map(WatchItem::Event).chain(mark).map(Ok);
     Ok(stream::iter(initial).chain(follow(cache, begun, bookmarks)))
 }
 

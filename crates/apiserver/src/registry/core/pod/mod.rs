@@ -191,6 +191,10 @@ impl Strategy for Pod {
         print::cells(obj, now)
     }
 
+    fn unprinted(&self) -> &'static [&'static str] {
+        &print::UNPRINTED
+    }
+
     fn row_conditions(&self, obj: &Object) -> Vec<Value> {
         print::conditions(obj)
     }

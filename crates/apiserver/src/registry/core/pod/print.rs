@@ -12,6 +12,28 @@ use crate::registry::{
     print::{age, or_none},
 };
 
+/// What is not looked at here: the most of a pod.
+pub(crate) const UNPRINTED: [&str; 18] = [
+    "affinity",
+    "annotations",
+    "args",
+    "command",
+    "env",
+    "envFrom",
+    "labels",
+    "lifecycle",
+    "livenessProbe",
+    "managedFields",
+    "ownerReferences",
+    "ports",
+    "readinessProbe",
+    "resources",
+    "securityContext",
+    "tolerations",
+    "volumeMounts",
+    "volumes",
+];
+
 /// The columns of pods.
 pub(crate) fn columns() -> Vec<Column> {
     vec![
