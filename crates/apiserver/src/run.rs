@@ -143,6 +143,7 @@ fn assemble(
         hub: Arc::new(hub),
         aggregator: Arc::new(aggregator),
         authenticator: trust.authenticator,
+        claims: trust.claims,
         anonymous: config.anonymous_auth,
         authorizer: trust.authorizer,
         metrics: Metrics::new(&metrics),

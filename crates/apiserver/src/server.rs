@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{
     aggregator::Aggregator,
-    authn::Authenticator,
+    authn::{Authenticator, front_proxy::Claims},
     authz::Authorizer,
     handlers,
     lifecycle::Lifecycle,
@@ -37,6 +37,8 @@ pub(crate) struct Server {
     pub(crate) aggregator: Arc<Aggregator>,
     /// Who is it?
     pub(crate) authenticator: Arc<dyn Authenticator>,
+    /// Headers that only front proxies may send, and none beyond this server.
+    pub(crate) claims: Claims,
     /// `--anonymous-auth`.
     pub(crate) anonymous: bool,
     /// May they?

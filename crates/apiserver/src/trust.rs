@@ -11,7 +11,7 @@ use crate::Config;
 use crate::admission::{Admission, Chain, plugins::Plugins};
 use crate::authn::bearer::Bearer;
 use crate::authn::client_ca::ClientCa;
-use crate::authn::front_proxy::{FrontProxy, Headers};
+use crate::authn::front_proxy::{Claims, FrontProxy, Headers};
 use crate::authn::service_account::{PublicKey, Signer, Verifier, load_private, load_public};
 use crate::authn::x509::ClientCertificate;
 use crate::authn::{self, Authenticator};
@@ -27,6 +27,7 @@ use crate::server::IssuerDocuments;
 /// Everything that decides about requests before a resource sees them.
 pub(crate) struct Trust {
     pub(crate) authenticator: Arc<dyn Authenticator>,
+    pub(crate) claims: Claims,
     pub(crate) authorizer: Arc<dyn Authorizer>,
     pub(crate) admission: Chain,
     pub(crate) rules: Option<Arc<dyn RuleResolver>>,
@@ -51,7 +52,9 @@ impl Trust {
     /// Reads keys and authorities. `advertised` is the `HOST:PORT` that the issuer's documents name.
     pub(crate) fn from_config(config: &Config, api: &Loopback, advertised: &str) -> anyhow::Result<Self> {
         let accounts = Accounts::from_config(config, api, advertised)?;
-        let (authenticator, authorities, published) = authenticator(config, accounts.reviewer.clone())?;
+        let headers = headers(config);
+        let claims = Claims::new(&headers);
+        let (authenticator, authorities, published) = authenticator(config, headers, accounts.reviewer.clone())?;
         let has = |mode: &str| config.authorization_mode.iter().any(|given| given == mode);
         let rbac = has("RBAC").then(|| Arc::new(Rbac::default()));
         let node = has("Node").then(|| Arc::new(NodeAuthorizer::default()));
@@ -62,7 +65,7 @@ impl Trust {
         let admission = plugins.chain(&config.enable_admission_plugins, &config.disable_admission_plugins, guard.into_iter().collect())?;
         let upkeep = Upkeep { authorities, rbac, node, plugins };
         let Accounts { issuer, reviewer, documents: issuer_documents } = accounts;
-        Ok(Self { authenticator, authorizer, admission, rules, issuer, reviewer, issuer_documents, published, upkeep })
+        Ok(Self { authenticator, claims, authorizer, admission, rules, issuer, reviewer, issuer_documents, published, upkeep })
     }
 }
 
@@ -87,21 +90,26 @@ impl Upkeep {
     }
 }
 
-/// Certificates first, as upstream asks: a front proxy's word, a client's own, then tokens.
-#[allow(clippy::type_complexity)]
-fn authenticator(
-    config: &Config,
-    reviewer: Option<Arc<dyn TokenReviewer>>,
-) -> anyhow::Result<(Arc<dyn Authenticator>, Vec<Arc<ClientCa>>, BTreeMap<String, String>)> {
-    let load = |path: &Option<std::path::PathBuf>| path.as_deref().map(ClientCa::load).transpose();
-    let (client_ca, proxy_ca) = (load(&config.client_ca_file)?, load(&config.requestheader_client_ca_file)?);
-    let headers = Headers {
+/// Which front proxies to believe, as the flags say.
+fn headers(config: &Config) -> Headers {
+    Headers {
         allowed_names: config.requestheader_allowed_names.clone(),
         username: config.requestheader_username_headers.clone(),
         uid: config.requestheader_uid_headers.clone(),
         group: config.requestheader_group_headers.clone(),
         extra_prefix: config.requestheader_extra_headers_prefix.clone(),
-    };
+    }
+}
+
+/// Certificates first, as upstream asks: a front proxy's word, a client's own, then tokens.
+#[allow(clippy::type_complexity)]
+fn authenticator(
+    config: &Config,
+    headers: Headers,
+    reviewer: Option<Arc<dyn TokenReviewer>>,
+) -> anyhow::Result<(Arc<dyn Authenticator>, Vec<Arc<ClientCa>>, BTreeMap<String, String>)> {
+    let load = |path: &Option<std::path::PathBuf>| path.as_deref().map(ClientCa::load).transpose();
+    let (client_ca, proxy_ca) = (load(&config.client_ca_file)?, load(&config.requestheader_client_ca_file)?);
     let published =
         bootstrap::authentication::data(client_ca.as_ref().map(|ca| ca.pem()), proxy_ca.as_ref().map(|ca| (ca.pem(), &headers)));
     let mut authenticators: Vec<Arc<dyn Authenticator>> = Vec::new();

@@ -29,6 +29,38 @@ pub(crate) struct Headers {
     pub(crate) extra_prefix: Vec<String>,
 }
 
+/// The headers in which anybody's word about who asks may stand. Upstream: `WithAuthentication` clears the usual and its own ones.
+pub(crate) struct Claims {
+    names: Vec<String>,
+    prefixes: Vec<String>,
+}
+
+impl Default for Claims {
+    fn default() -> Self {
+        Self::new(&Headers::default())
+    }
+}
+
+impl Claims {
+    /// The usual headers, and those of this server's own front proxies.
+    pub(crate) fn new(own: &Headers) -> Self {
+        let names = own.username.iter().chain(&own.uid).chain(&own.group).map(|name| name.to_ascii_lowercase());
+        let prefixes = own.extra_prefix.iter().filter(|prefix| !prefix.is_empty()).map(|prefix| prefix.to_ascii_lowercase());
+        Self {
+            names: names.chain(["x-remote-user", "x-remote-uid", "x-remote-group"].map(str::to_owned)).collect(),
+            prefixes: prefixes.chain(["x-remote-extra-".to_owned()]).collect(),
+        }
+    }
+
+    /// Takes them out: whoever a request is handed on to believes them of this server.
+    pub(crate) fn strip(&self, headers: &mut HeaderMap) {
+        let claims =
+            |name: &str| self.names.iter().any(|known| known == name) || self.prefixes.iter().any(|prefix| name.starts_with(prefix));
+        let gone: Vec<_> = headers.keys().filter(|name| claims(name.as_str())).cloned().collect();
+        gone.iter().for_each(|name| drop(headers.remove(name)));
+    }
+}
+
 /// Believes proxies whose certificate is signed by `--requestheader-client-ca-file`.
 pub(crate) struct FrontProxy {
     ca: Arc<ClientCa>,
@@ -100,5 +132,26 @@ mod tests {
         let user = user(&headers, &names).unwrap();
         assert_eq!((user.name.as_str(), user.groups), ("alice", vec!["a".to_owned(), "b".to_owned()]));
         assert_eq!(user.extra, BTreeMap::from([("acme.com/project".to_owned(), vec!["p".to_owned()])]));
+    }
+
+    #[test]
+    fn nobodys_word_about_who_asks_is_handed_on_under_the_usual_names_or_our_own() {
+        let own = Headers {
+            username: vec!["X-Acme-User".into()],
+            uid: vec!["X-Acme-Uid".into()],
+            group: vec!["X-Acme-Group".into()],
+            extra_prefix: vec!["X-Acme-Extra-".into(), String::new()],
+            ..Headers::default()
+        };
+        let usual = ["x-remote-user", "x-remote-uid", "x-remote-group", "x-remote-extra-scope"];
+        let ours = ["x-acme-user", "x-acme-uid", "x-acme-group", "x-acme-extra-scope"];
+        let sent = || usual.iter().chain(&ours).chain(&["accept"]).map(|name| (name.parse().unwrap(), "admin".parse().unwrap()));
+        let left = |claims: Claims| {
+            let mut headers: HeaderMap = sent().collect();
+            claims.strip(&mut headers);
+            headers.keys().map(|name| name.as_str().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(left(Claims::new(&own)), ["accept"]);
+        assert_eq!(left(Claims::default()).len(), ours.len() + 1);
     }
 }

@@ -64,6 +64,7 @@ fn api_speaking(hub: Arc<Hub>, loopback: &Loopback, cbor: bool) -> Service {
         hub,
         aggregator: Arc::new(Aggregator::new(AggregatorConfig::default(), Streams::default(), &metrics)),
         authenticator: Arc::new(Union::new(Vec::new())),
+        claims: Default::default(),
         anonymous: true,
         authorizer: Arc::new(AlwaysAllow),
         metrics: Metrics::new(&metrics),

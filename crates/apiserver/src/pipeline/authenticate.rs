@@ -40,6 +40,8 @@ pub(super) async fn layer(State(server): State<Arc<Server>>, request: Request, n
     // Nothing below needs the credentials, and logs must not see them.
     parts.headers.remove(header::AUTHORIZATION);
     subprotocol::strip(&mut parts.headers);
+    // Nor may anybody believe of this server what only its client says.
+    server.claims.strip(&mut parts.headers);
     parts.extensions.insert(user);
     next.run(Request::from_parts(parts, body)).await
 }
