@@ -8,6 +8,7 @@ use component::serve::Peer;
 use futures::StreamExt as _;
 use http::request::Parts;
 use http::{HeaderValue, Request, Response, StatusCode, header};
+use percent_encoding::percent_decode_str;
 
 use super::priorities::OWN_GROUP;
 use super::service::{ApiService, Backend, name_of};
@@ -26,7 +27,9 @@ impl Aggregator {
         let document = path.strip_prefix(OPENAPI_V3);
         let (group, version) = group_version(document.unwrap_or(path)).filter(|(group, _)| *group != OWN_GROUP)?;
         let name = name_of(group, version);
-        let service = self.services.get("", &name).filter(|service| service.backend.is_some())?;
+        // Several groups and versions make the same name: `io` with `v1.g` that of `g.io` with `v1`.
+        let service = self.services.get("", &name).filter(|service| service.group == group && service.version == version);
+        let service = service.filter(|service| service.backend.is_some())?;
         match document {
             Some(document) if !self.library.has_v3(&name, document.trim_matches('/')) => None,
             _ => Some(service),
@@ -36,6 +39,10 @@ impl Aggregator {
     /// Has the server behind an APIService answer.
     pub(crate) async fn hand_on(&self, service: &ApiService, request: Request<Body>) -> Response<Body> {
         let (mut parts, body) = request.into_parts();
+        if is_ambiguous(parts.uri.path()) {
+            let text = "the path may contain neither escaped slashes nor dot segments";
+            return status_response(Negotiated::PLAIN, &Status::bad_request(text));
+        }
         let Some(backend) = service.backend.as_ref().filter(|_| service.available) else { return unavailable() };
         let address = match self.network.resolve(backend) {
             Ok(address) => address,
@@ -100,6 +107,16 @@ fn group_version(path: &str) -> Option<(&str, &str)> {
     (!version.is_empty()).then_some((group, version))
 }
 
+/// Whether a path means another object to those who decode it before they take it apart: what is authorized would not be what is
+/// read.
+fn is_ambiguous(path: &str) -> bool {
+    let ambiguous = |segment: &str| match percent_decode_str(segment).decode_utf8() {
+        Ok(segment) => matches!(&*segment, "." | "..") || segment.contains('/'),
+        Err(_) => true,
+    };
+    path.split('/').any(ambiguous)
+}
+
 fn unavailable() -> Response<Body> {
     plain(StatusCode::SERVICE_UNAVAILABLE, "service unavailable\n".to_owned())
 }
@@ -115,7 +132,9 @@ fn plain(code: StatusCode, text: String) -> Response<Body> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::AggregatorConfig;
     use super::*;
+    use crate::informer::Sink as _;
 
     #[test]
     fn a_path_belongs_to_the_group_and_version_it_names() {
@@ -129,6 +148,40 @@ mod tests {
             ("/healthz", None),
         ] {
             assert_eq!(group_version(path), wanted, "{path}");
+        }
+    }
+
+    fn aggregator(service: serde_json::Value, group: &str, version: &str) -> Aggregator {
+        let aggregator = Aggregator::new(AggregatorConfig::default(), Default::default(), &Default::default());
+        let spec = serde_json::json!({"group": group, "version": version, "service": service});
+        let status = serde_json::json!({"conditions": [{"type": "Available", "status": "True"}]});
+        let object = serde_json::json!({"metadata": {"name": name_of(group, version)}, "spec": spec, "status": status});
+        aggregator.services.upsert(apimachinery::Object::from_value(object).unwrap());
+        aggregator
+    }
+
+    #[test]
+    fn another_group_that_makes_the_same_name_is_not_behind_the_api_service() {
+        let aggregator = aggregator(serde_json::json!({"namespace": "n", "name": "s"}), "g.io", "v1");
+        assert!(aggregator.behind("/apis/g.io/v1/things").is_some());
+        assert!(aggregator.behind("/apis/io/v1.g/things").is_none() && aggregator.behind("/openapi/v3/apis/io/v1.g").is_none());
+    }
+
+    #[tokio::test]
+    async fn a_path_that_reads_otherwise_once_decoded_is_not_handed_on() {
+        let aggregator = aggregator(serde_json::json!({"namespace": "n", "name": "s"}), "g.io", "v1");
+        let service = aggregator.behind("/apis/g.io/v1").unwrap();
+        for (rest, code) in [
+            ("namespaces/a%2Fsecrets/x", 400),
+            ("namespaces/a/things/%2e%2E/secrets", 400),
+            ("namespaces/a/things/../secrets", 400),
+            ("./things", 400),
+            ("things/%ff", 400),
+            // Nobody knows the Service.
+            ("namespaces/a/things/x%20y..%252F", 503),
+        ] {
+            let request = Request::get(format!("/apis/g.io/v1/{rest}")).body(Body::empty()).unwrap();
+            assert_eq!(aggregator.hand_on(&service, request).await.status().as_u16(), code, "{rest}");
         }
     }
 }
