@@ -25,10 +25,15 @@ pub(crate) fn request(call: &mut Call, path_and_query: &str) -> Result<Request<B
     Ok(request)
 }
 
+/// A body of others as a stream: none of our layers collects one, whatever size it says to have.
+pub(crate) fn streamed(body: Body) -> Body {
+    Body::from_stream(body.into_data_stream())
+}
+
 /// The answer for the client. Where protocols are switched, both connections are joined until one ends or the server stops.
 pub(crate) fn answer(asked: &mut Parts, mut response: Response<Body>, streams: &Streams) -> Response<Body> {
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-        return response;
+        return response.map(streamed);
     }
     let client = asked.extensions.remove::<OnUpgrade>();
     let server = hyper::upgrade::on(&mut response);
@@ -99,5 +104,13 @@ mod tests {
         let sent = request(&mut call, "/exec/n/p/c").unwrap();
         let names: Vec<&str> = sent.headers().keys().map(header::HeaderName::as_str).collect();
         assert_eq!((names, sent.uri().path()), (vec!["upgrade"], "/exec/n/p/c"));
+    }
+
+    #[tokio::test]
+    async fn an_answer_of_others_has_no_size_for_which_it_would_be_collected() {
+        let (mut parts, ()) = Request::new(()).into_parts();
+        let answer = answer(&mut parts, Response::new(Body::from("large")), &Streams::default());
+        assert_eq!(http_body::Body::size_hint(answer.body()).exact(), None);
+        assert_eq!(axum::body::to_bytes(answer.into_body(), 5).await.unwrap(), "large");
     }
 }

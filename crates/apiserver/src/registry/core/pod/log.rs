@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::{
     loopback::Loopback,
-    registry::{Answer, Call, Connect, Kubelet, check::At},
+    registry::{Answer, Call, Connect, Kubelet, check::At, core::forward},
     request::RequestContext,
 };
 
@@ -43,7 +43,7 @@ impl Connect for Log {
         let path = format!("/containerLogs/{}/{}/{container}{}", ctx.namespace(), pod.name(), query(&call));
         let response = kubelet.get(&host, port, &path).await?;
         match response.status() {
-            StatusCode::OK => Ok(Answer::Raw(text(response.into_body()))),
+            StatusCode::OK => Ok(Answer::Raw(text(forward::streamed(response.into_body())))),
             code => Err(refused(code, response.into_body(), &container, pod.name()).await),
         }
     }
