@@ -21,8 +21,8 @@ const UID: &str = "1.3.6.1.4.1.57683.2";
 /// Trusts certificates signed by `--client-ca-file`.
 pub(crate) struct ClientCertificate {
     ca: Arc<ClientCa>,
-    /// By chain.
-    remembered: Remembered<Arc<[CertificateDer<'static>]>>,
+    /// By fingerprint of the chain.
+    remembered: Remembered<[u8; 32]>,
 }
 
 impl ClientCertificate {
@@ -37,14 +37,25 @@ impl Authenticator for ClientCertificate {
     async fn authenticate(&self, request: &Parts) -> Result<Option<UserInfo>, Error> {
         let Some(peer) = request.extensions.get::<Peer>() else { return Ok(None) };
         let Some(leaf) = peer.certs.first() else { return Ok(None) };
-        if let Some(known) = self.remembered.get(&peer.certs) {
+        let chain = fingerprint(&peer.certs);
+        if let Some(known) = self.remembered.get(&chain) {
             return Ok(Some(known));
         }
         self.ca.verify(peer, component::clock::now())?;
         let Some(user) = user(leaf)? else { return Ok(None) };
-        self.remembered.put(peer.certs.clone(), user.clone());
+        self.remembered.put(chain, user.clone());
         Ok(Some(user))
     }
+}
+
+/// What stands for a chain, however much a client appends to it.
+fn fingerprint(chain: &[CertificateDer<'_>]) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    for certificate in chain {
+        hash.update(certificate.len().to_be_bytes());
+        hash.update(certificate);
+    }
+    hash.finalize().into()
 }
 
 /// The user a certificate names; `None` without a common name.
@@ -108,5 +119,14 @@ mod tests {
         assert_eq!(authenticator.authenticate(&client(&ours, "", "x")).await, Ok(None));
         let (without, ()) = http::Request::new(()).into_parts();
         assert_eq!(authenticator.authenticate(&without).await, Ok(None));
+    }
+
+    #[test]
+    fn chains_that_differ_anywhere_are_told_apart() {
+        let of = |chain: &[&[u8]]| fingerprint(&chain.iter().map(|der| CertificateDer::from(*der)).collect::<Vec<_>>());
+        assert_eq!(of(&[b"a", b"bc"]), of(&[b"a", b"bc"]));
+        for other in [&[b"ab".as_slice(), b"c"][..], &[b"abc"], &[b"a", b"bc", b""], &[b"bc", b"a"]] {
+            assert_ne!(of(&[b"a", b"bc"]), of(other), "{other:?}");
+        }
     }
 }
