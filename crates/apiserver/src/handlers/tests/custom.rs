@@ -94,6 +94,16 @@ async fn an_established_definition_is_served_at_once() {
 }
 
 #[tokio::test]
+async fn a_column_over_managed_fields_shows_them_in_lists_too() {
+    let mut version = version("v1");
+    version["additionalPrinterColumns"] = json!([{"name": "How", "type": "string", "jsonPath": ".metadata.managedFields[0].operation"}]);
+    let api = defined(version).await;
+    post(&api, WIDGETS, &widget("x", json!({}))).await;
+    let table = send(&api, "GET", WIDGETS, &[("accept", TABLE)], Body::empty()).await;
+    assert_eq!(table.body["rows"][0]["cells"], json!(["x", "Update"]));
+}
+
+#[tokio::test]
 async fn several_servers_on_one_store_serve_what_any_of_them_was_told() {
     let store = Arc::new(Memory::new());
     let (one, other) = (api_on(store.clone()), api_on(store));

@@ -156,6 +156,11 @@ impl Strategy for Custom {
     fn cells(&self, obj: &Object, now: jiff::Timestamp) -> Vec<Value> {
         self.columns.cells(obj, now)
     }
+
+    /// A definition's columns may look at anything.
+    fn unprinted(&self) -> &'static [&'static str] {
+        &[]
+    }
 }
 
 /// What is odd about a finalizer.
