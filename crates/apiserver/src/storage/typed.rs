@@ -337,7 +337,10 @@ fn check(preconditions: &Preconditions, path: &str, entry: &Entry) -> Result<()>
 /// What one item of the store's watch is to a cache.
 fn fed(collection: &Collection, written: &Written, item: Result<KvItem>) -> Result<FeedItem> {
     match item? {
-        KvItem::Progress(revision) => Ok(FeedItem::Progress(revision)),
+        KvItem::Progress(revision) => {
+            written.pass(revision);
+            Ok(FeedItem::Progress(revision))
+        }
         KvItem::Events(events) => {
             events.iter().map(|event| feed_change(collection, written, event)).collect::<Result<_>>().map(FeedItem::Changes)
         }
@@ -351,7 +354,10 @@ fn feed_change(collection: &Collection, written: &Written, event: &KvEvent) -> R
             Some(entry) => entry,
             None => Entry::from_stored(collection, key.clone(), value, revision)?,
         }),
-        None => None,
+        None => {
+            written.pass(revision);
+            None
+        }
     };
     Ok(FeedChange { key, revision, current })
 }

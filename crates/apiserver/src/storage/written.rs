@@ -16,7 +16,14 @@ const LARGEST: usize = 16 * 1024;
 #[derive(Default)]
 pub(super) struct Written {
     followed: AtomicBool,
-    entries: Mutex<HashMap<Key, Entry>>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    entries: HashMap<Key, Entry>,
+    /// Of the last event.
+    seen: Revision,
 }
 
 impl Written {
@@ -30,21 +37,32 @@ impl Written {
         if !self.followed.load(Ordering::Relaxed) || entry.json().len() > LARGEST {
             return;
         }
-        let mut entries = self.entries.lock();
-        if entries.len() >= MOST {
-            // Their events came before the answers to the writes.
-            entries.clear();
+        let mut state = self.state.lock();
+        // Its event came before the answer to the write.
+        if entry.revision() <= state.seen {
+            return;
         }
-        entries.insert(entry.key().clone(), entry.clone());
+        if state.entries.len() >= MOST {
+            // Events lag behind; what is missing is read anew.
+            state.entries.clear();
+        }
+        state.entries.insert(entry.key().clone(), entry.clone());
     }
 
     /// What was written to `key` at `revision`, once.
     pub(super) fn take(&self, key: &Key, revision: Revision) -> Option<Entry> {
-        let mut entries = self.entries.lock();
+        let mut state = self.state.lock();
+        state.seen = state.seen.max(revision);
         // A later one waits for its own event.
-        let due = entries.get(key).is_some_and(|entry| entry.revision() <= revision);
-        let found = if due { entries.remove(key) } else { None };
+        let due = state.entries.get(key).is_some_and(|entry| entry.revision() <= revision);
+        let found = if due { state.entries.remove(key) } else { None };
         found.filter(|entry| entry.revision() == revision)
+    }
+
+    /// Events up to `revision` came.
+    pub(super) fn pass(&self, revision: Revision) {
+        let mut state = self.state.lock();
+        state.seen = state.seen.max(revision);
     }
 }
 
@@ -79,7 +97,20 @@ mod tests {
         (0..=MOST).for_each(|at| written.put(&entry(&format!("a{at}"), 5)));
         assert!(written.take(&Key::new("n", "a0"), 5).is_none());
         assert!(written.take(&Key::new("n", format!("a{MOST}")), 5).is_some());
-        written.put(&entry("b", 5));
+        written.put(&entry("b", 6));
         assert!(written.take(&Key::new("n", "b"), 7).is_none(), "somebody else wrote it since");
+    }
+
+    #[test]
+    fn what_is_answered_after_its_event_is_not_kept() {
+        let written = Written::default();
+        written.follow();
+        assert!(written.take(&Key::new("n", "a"), 5).is_none());
+        written.put(&entry("a", 5));
+        written.pass(6);
+        written.put(&entry("b", 6));
+        assert!(written.state.lock().entries.is_empty());
+        written.put(&entry("b", 7));
+        assert!(written.take(&Key::new("n", "b"), 7).is_some());
     }
 }
