@@ -21,7 +21,7 @@ use crate::request::{PRIVILEGED_GROUP, UserInfo};
 /// An answer about what is served may take this long, and be this large.
 const DISCOVERY: (Duration, usize) = (Duration::from_secs(5), 4 << 20);
 /// OpenAPI documents are larger.
-const OPENAPI: (Duration, usize) = (Duration::from_secs(60), 32 << 20);
+const OPENAPI: (Duration, usize) = (Duration::from_secs(10), 32 << 20);
 /// So many endpoints are tried at once: one that answers is enough.
 const ATTEMPTS: usize = 5;
 
@@ -73,17 +73,8 @@ impl Asker<'_> {
         }
     }
 
-    /// Fetches what the server says of itself. Errors: discovery failed; OpenAPI alone makes nobody stale.
-    pub(super) async fn fetch(&self, library: &Library) -> Result<(), String> {
-        let name = self.service.name();
-        library.set_discovered(name, self.discover().await?);
-        if let Err(error) = self.fetch_openapi(library).await {
-            tracing::debug!(apiservice = name, error, "fetching OpenAPI documents failed; those known before stay");
-        }
-        Ok(())
-    }
-
-    async fn discover(&self) -> Result<Value, String> {
+    /// What the server says that it serves.
+    pub(super) async fn discover(&self) -> Result<Value, String> {
         let all = self.ask("/apis", AGGREGATED, None, DISCOVERY).await?;
         let content_type = all.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         if all.code == StatusCode::OK && content_type.contains("as=APIGroupDiscoveryList") {
@@ -97,7 +88,8 @@ impl Asker<'_> {
         entry.ok_or_else(|| format!("failed to download discovery for {path}: {}", old.code))
     }
 
-    async fn fetch_openapi(&self, library: &Library) -> Result<(), String> {
+    /// Fetches the server's OpenAPI documents.
+    pub(super) async fn fetch_openapi(&self, library: &Library) -> Result<(), String> {
         let name = self.service.name();
         let index = self.ask("/openapi/v3", "application/json", None, OPENAPI).await?;
         let entries = if index.code == StatusCode::OK { documents::index_entries(&index.body, self.service) } else { Vec::new() };

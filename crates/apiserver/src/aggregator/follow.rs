@@ -189,16 +189,26 @@ impl Follower {
             self.write(service, condition("False", fault.reason, &fault.message)).await?;
             return Ok(next);
         }
-        let fetched = asker.fetch(library).await;
-        self.write(service, condition("True", "Passed", "all checks passed")).await?;
-        Ok(match fetched {
-            Ok(()) => Next::Later,
+        let (name, discovered) = (service.name(), asker.discover().await);
+        let next = match discovered {
+            Ok(discovered) => {
+                library.set_discovered(name, discovered);
+                Next::Later
+            }
             Err(error) => {
-                tracing::debug!(apiservice = service.name(), error, "fetching what an API server serves failed");
-                library.mark_stale(service.name());
+                tracing::debug!(apiservice = name, error, "fetching what an API server serves failed");
+                library.mark_stale(name);
                 Next::Retry
             }
-        })
+        };
+        // Clients need not wait for OpenAPI documents, and a server without them is none the less available.
+        self.write(service, condition("True", "Passed", "all checks passed")).await?;
+        if next == Next::Later
+            && let Err(error) = asker.fetch_openapi(library).await
+        {
+            tracing::debug!(apiservice = name, error, "fetching OpenAPI documents failed; those known before stay");
+        }
+        Ok(next)
     }
 
     /// Writes the condition, if it is another.
