@@ -1,25 +1,31 @@
 //! Hands requests on to whom an APIService names. Upstream: `handler_proxy`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use apimachinery::status::Status;
-use axum::body::Body;
+use axum::body::{Body, BodyDataStream};
+use bytes::Bytes;
 use component::serve::Peer;
-use futures::StreamExt as _;
+use futures::stream::{self, Stream, StreamExt as _};
 use http::request::Parts;
 use http::{HeaderValue, Request, Response, StatusCode, header};
 use percent_encoding::percent_decode_str;
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::priorities::OWN_GROUP;
 use super::service::{ApiService, Backend, name_of};
 use super::transport::Trust;
 use super::{Aggregator, headers};
 use crate::negotiate::{Negotiated, status_response};
+use crate::pipeline::EXCEEDED;
 use crate::registry::core::forward;
 use crate::request::{RequestInfo, UserInfo};
 
 /// Below which OpenAPI documents of version 3 lie.
 const OPENAPI_V3: &str = "/openapi/v3";
+/// What a group and version serves is told within this time.
+const DISCOVERY: Duration = Duration::from_secs(5);
 
 impl Aggregator {
     /// The APIService whose server a path belongs to; `None` where this server answers itself.
@@ -36,8 +42,8 @@ impl Aggregator {
         }
     }
 
-    /// Has the server behind an APIService answer.
-    pub(crate) async fn hand_on(&self, service: &ApiService, request: Request<Body>) -> Response<Body> {
+    /// Has the server behind an APIService answer; an answer that ends by itself within `limit`.
+    pub(crate) async fn hand_on(&self, service: &ApiService, request: Request<Body>, limit: Duration) -> Response<Body> {
         let (mut parts, body) = request.into_parts();
         if is_ambiguous(parts.uri.path()) {
             let text = "the path may contain neither escaped slashes nor dot segments";
@@ -55,8 +61,15 @@ impl Aggregator {
             Ok(request) => request,
             Err(status) => return status_response(Negotiated::PLAIN, &status),
         };
-        match self.transport.send(&address, &backend.host_name(), Trust::Backend(backend), request).await {
-            Ok(response) => self.answer(&mut parts, backend, response),
+        let end = end(&parts, limit);
+        let host = backend.host_name();
+        let sent = self.transport.send(&address, &host, Trust::Backend(backend), request);
+        let answered = match end {
+            Some(end) => timeout_at(end, sent).await.unwrap_or_else(|_| Err("context deadline exceeded".to_owned())),
+            None => sent.await,
+        };
+        match answered {
+            Ok(response) => self.answer(&mut parts, backend, response, end),
             Err(error) if headers::is_upgrade(&parts.headers) => {
                 plain(StatusCode::SERVICE_UNAVAILABLE, format!("error dialing backend: {error}\n"))
             }
@@ -73,7 +86,8 @@ impl Aggregator {
         Ok(request)
     }
 
-    fn answer(&self, parts: &mut Parts, backend: &Backend, mut response: Response<Body>) -> Response<Body> {
+    /// `end` is none where the answer has none by itself.
+    fn answer(&self, parts: &mut Parts, backend: &Backend, mut response: Response<Body>, end: Option<Instant>) -> Response<Body> {
         if response.status().is_redirection() && response.headers().contains_key(header::LOCATION) {
             // Whoever follows would bring what they use to prove themselves to wherever the backend likes.
             tracing::warn!(namespace = backend.namespace, service = backend.name, "an API server behind this one redirects");
@@ -85,15 +99,34 @@ impl Aggregator {
         if switches {
             return forward::answer(parts, response, &self.streams);
         }
-        let long = parts.extensions.get::<RequestInfo>().is_some_and(RequestInfo::is_long_running);
         let shutdown = self.streams.shutdown().clone();
         // As a stream, which no layer of ours collects.
-        response.map(|body| match body.into_data_stream() {
+        response.map(|body| match end {
+            Some(end) => Body::from_stream(until(end, body.into_data_stream())),
             // What has no end by itself ends with this server.
-            stream if long => Body::from_stream(stream.take_until(shutdown.cancelled_owned())),
-            stream => Body::from_stream(stream),
+            None => Body::from_stream(body.into_data_stream().take_until(shutdown.cancelled_owned())),
         })
     }
+}
+
+/// When an answer has to be through; `None` for what goes on as long as its client wants. Groups and versions are asked for what they
+/// serve by all clients, which one slow server must not hold up. Upstream: `aggregatedDiscoveryTimeout`.
+fn end(parts: &Parts, limit: Duration) -> Option<Instant> {
+    let info = parts.extensions.get::<RequestInfo>().filter(|info| !info.is_long_running())?;
+    let discovery = !info.is_resource && info.path.trim_matches('/').split('/').count() == 3;
+    Some(Instant::now() + if discovery { limit.min(DISCOVERY) } else { limit })
+}
+
+/// A body that breaks off at `end`.
+fn until(end: Instant, body: BodyDataStream) -> impl Stream<Item = Result<Bytes, axum::Error>> {
+    stream::try_unfold(body, move |mut body| async move {
+        tokio::select! {
+            // First, or what always has something to say would have no end.
+            biased;
+            () = sleep_until(end) => Err(axum::Error::new(EXCEEDED)),
+            next = body.next() => Ok(next.transpose()?.map(|bytes| (bytes, body))),
+        }
+    })
 }
 
 /// The group and version a path belongs to: `/apis/GROUP/VERSION` and below, and the core group's.
@@ -181,7 +214,32 @@ mod tests {
             ("namespaces/a/things/x%20y..%252F", 503),
         ] {
             let request = Request::get(format!("/apis/g.io/v1/{rest}")).body(Body::empty()).unwrap();
-            assert_eq!(aggregator.hand_on(&service, request).await.status().as_u16(), code, "{rest}");
+            assert_eq!(aggregator.hand_on(&service, request, DISCOVERY).await.status().as_u16(), code, "{rest}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_without_end_breaks_off_in_time() {
+        let endless = Body::from_stream(stream::repeat(Ok::<_, std::fmt::Error>(Bytes::from_static(b"x"))).then(|item| async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            item
+        }));
+        let body = until(Instant::now() + Duration::from_millis(3500), endless.into_data_stream());
+        let sent: Vec<_> = body.map(|item| item.is_ok()).collect().await;
+        assert_eq!(sent, [true, true, true, false]);
+        let whole = until(Instant::now() + DISCOVERY, Body::from("x").into_data_stream());
+        assert_eq!(whole.map(Result::unwrap).collect::<Vec<_>>().await, ["x"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn discovery_ends_sooner_than_other_answers_and_a_watch_never() {
+        let patience = |url: &str| {
+            let (mut parts, ()) = Request::get(url).body(()).unwrap().into_parts();
+            parts.extensions.insert(RequestInfo::parse(&parts.method, parts.uri.path(), parts.uri.query().unwrap_or_default()));
+            end(&parts, Duration::from_secs(60)).map(|end| (end - Instant::now()).as_secs())
+        };
+        assert_eq!(patience("/apis/g.io/v1/"), Some(5));
+        assert_eq!((patience("/apis/g.io/v1/things"), patience("/openapi/v3/apis/g.io/v1")), (Some(60), Some(60)));
+        assert_eq!(patience("/apis/g.io/v1/things?watch=1"), None);
     }
 }

@@ -47,7 +47,7 @@ use crate::{
 /// Serves any request that passed the pipeline.
 pub(crate) async fn dispatch(State(server): State<Arc<Server>>, request: Request<Body>) -> Response {
     if let Some(service) = server.aggregator.behind(request.uri().path()) {
-        return server.aggregator.hand_on(&service, request).await;
+        return server.aggregator.hand_on(&service, request, server.limits.timeout).await;
     }
     let info = request.extensions().get::<RequestInfo>().cloned().unwrap_or_default();
     if !info.is_resource {
