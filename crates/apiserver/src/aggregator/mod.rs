@@ -19,7 +19,7 @@ mod work;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use component::Shutdown;
 use tokio::sync::Notify;
@@ -61,6 +61,8 @@ pub(crate) struct Aggregator {
     wanted: Notify,
     /// Set once every built-in group and version has its APIService.
     registered: Arc<AtomicBool>,
+    /// Whether APIServices are followed.
+    started: AtomicBool,
 }
 
 impl Aggregator {
@@ -75,12 +77,18 @@ impl Aggregator {
             metrics: Metrics::new(registry),
             wanted: Notify::new(),
             registered: Arc::default(),
+            started: AtomicBool::new(false),
         }
     }
 
     /// Set once every built-in group and version has its APIService.
     pub(crate) fn registered(&self) -> Arc<AtomicBool> {
         self.registered.clone()
+    }
+
+    /// Whether there may be APIServices that are not read yet.
+    pub(crate) fn is_incomplete(&self) -> bool {
+        self.started.load(Ordering::Acquire) && !self.services.is_synced()
     }
 
     /// All APIServices.
@@ -93,8 +101,19 @@ impl Aggregator {
         &self.library
     }
 
-    /// Follows the objects until shutdown; `builtin` are the groups and versions that this server has by itself.
-    pub(crate) async fn run(self: Arc<Self>, api: Loopback, builtin: Vec<(String, String)>, shutdown: Shutdown) {
+    /// Follows the objects until shutdown; `builtin` are the groups and versions that this server has by itself. From this call on,
+    /// before the future is polled, what is known counts as incomplete until it is read.
+    pub(crate) fn run(
+        self: Arc<Self>,
+        api: Loopback,
+        builtin: Vec<(String, String)>,
+        shutdown: Shutdown,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        self.started.store(true, Ordering::Release);
+        self.follow(api, builtin, shutdown)
+    }
+
+    async fn follow(self: Arc<Self>, api: Loopback, builtin: Vec<(String, String)>, shutdown: Shutdown) {
         let (looking, registering) = (Arc::new(Work::default()), Arc::new(Work::default()));
         let definitions = Cache::new(register::defined);
         let own = api.api(GROUP_VERSION, "apiservices");
@@ -134,5 +153,22 @@ impl Aggregator {
             informer::feed(api.api("v1", "services"), Arc::new(services)),
             informer::feed(api.api("discovery.k8s.io/v1", "endpointslices"), Arc::new(slices)),
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::informer::Sink as _;
+
+    #[test]
+    fn what_is_known_is_incomplete_from_the_start_until_api_services_are_read() {
+        let aggregator = Arc::new(Aggregator::new(AggregatorConfig::default(), Streams::default(), &Default::default()));
+        assert!(!aggregator.is_incomplete(), "nobody is to read them");
+        let following = aggregator.clone().run(Loopback::default(), Vec::new(), Shutdown::new());
+        assert!(aggregator.is_incomplete());
+        aggregator.services.replace(Vec::new());
+        assert!(!aggregator.is_incomplete());
+        drop(following);
     }
 }

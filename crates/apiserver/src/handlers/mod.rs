@@ -114,11 +114,16 @@ fn missing(server: &Server, info: &RequestInfo, errors: Negotiated) -> Response 
         // Of a custom resource that is there, a subresource may be missing.
         return match catalog.find(&info.group, &info.version, &info.resource).filter(|_| !info.subresource.is_empty()) {
             Some(served) => status_response(errors, &Status::not_found(&served.resource.group_resource(), &info.name)),
-            None if server.hub.incomplete.load(Ordering::Acquire) => status_response(errors, &too_early()),
+            None if is_incomplete(server) => status_response(errors, &too_early()),
             None => nonresource::page_not_found(),
         };
     }
     status_response(errors, &Status::not_found_path())
+}
+
+/// Whether definitions or APIServices are still to be read.
+fn is_incomplete(server: &Server) -> bool {
+    server.hub.incomplete.load(Ordering::Acquire) || server.aggregator.is_incomplete()
 }
 
 /// A client must not take for gone what this server has not read yet.

@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use super::{
-    discovery,
+    discovery, is_incomplete,
     shown::{self, ShownGroup, Ties},
+    too_early,
 };
 use crate::{
     negotiate::{Format, Negotiated, Offer, for_errors, negotiate, status_response, value_response},
@@ -28,7 +29,10 @@ pub(super) async fn serve(server: Arc<Server>, request: Request<Body>, info: &Re
             _ => status_response(errors, &Status::method_not_allowed()),
         };
     }
-    let Some(answer) = find(&server, &request, path) else { return page_not_found() };
+    let Some(answer) = find(&server, &request, path) else {
+        let early = path.starts_with("/apis/") && is_incomplete(&server);
+        return if early { status_response(errors, &too_early()) } else { page_not_found() };
+    };
     if *request.method() != Method::GET {
         return status_response(errors, &Status::method_not_allowed());
     }

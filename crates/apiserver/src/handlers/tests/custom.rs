@@ -124,8 +124,11 @@ async fn a_server_that_has_not_read_the_definitions_asks_for_patience() {
     let hub = Arc::new(Hub::new(Arc::new(Memory::new()), "/registry", &Wiring::default(), Chain::default(), loopback.clone()));
     let extensions = Extensions::new(hub.clone(), loopback.clone());
     let api = api_of(hub, &loopback);
-    let early = get(&api, WIDGETS).await;
-    assert_eq!((early.code, &early.headers["retry-after"]), (503, &http::HeaderValue::from(1)), "{}", early.body);
+    for url in [WIDGETS, "/apis/example.com/v1", "/apis/example.com"] {
+        let early = get(&api, url).await;
+        assert_eq!((early.code, &early.headers["retry-after"]), (503, &http::HeaderValue::from(1)), "{url}: {}", early.body);
+    }
+    assert_eq!(get(&api, "/nowhere").await.code, 404);
     tokio::spawn(extensions.run(Shutdown::new()));
     until(&api, WIDGETS, "known not to be there", |answer| answer.code == 404).await;
 }
