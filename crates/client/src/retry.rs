@@ -49,6 +49,12 @@ pub fn is_already_exists(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.is_already_exists())
 }
 
+/// Whether a write that failed may have happened all the same: its answer was lost, or the server gave up waiting for the store.
+pub fn may_have_happened(error: &kube::Error) -> bool {
+    let kube::Error::Api(status) = error else { return true };
+    status.code == 504
+}
+
 /// Whether a create was refused because its namespace is going away; trying again cannot help.
 pub fn is_namespace_terminating(error: &kube::Error) -> bool {
     let kube::Error::Api(status) = error else { return false };
