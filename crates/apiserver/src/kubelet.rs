@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use apimachinery::status::Status;
 use async_trait::async_trait;
 use axum::body::Body;
-use component::tls::client::Anybody;
+use component::tls::Anybody;
 use http::{Request, Response, header};
 use hyper_util::rt::TokioIo;
 use rustls::{ClientConfig, crypto::CryptoProvider};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use axum::body::Body;
-use component::tls::client::Anybody;
+use component::tls::Anybody;
 use http::{Request, Response, header};
 use hyper_util::rt::TokioIo;
 use rustls::crypto::CryptoProvider;

@@ -22,7 +22,7 @@ mod update;
 mod watch;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::{
     sync::{Arc, atomic::Ordering},

@@ -50,8 +50,12 @@ fn api() -> Service {
 
 fn api_with(chain: impl FnOnce(Loopback) -> Chain) -> Service {
     let loopback = Loopback::default();
-    let hub = Hub::new(Arc::new(Memory::new()), "/registry", &Wiring::default(), chain(loopback.clone()), loopback.clone());
-    api_of(Arc::new(hub), &loopback)
+    api_of(hub(chain(loopback.clone()), loopback.clone()), &loopback)
+}
+
+/// The registry over an empty store.
+pub(crate) fn hub(chain: Chain, loopback: Loopback) -> Arc<Hub> {
+    Arc::new(Hub::new(Arc::new(Memory::new()), "/registry", &Wiring::default(), chain, loopback))
 }
 
 fn api_of(hub: Arc<Hub>, loopback: &Loopback) -> Service {
@@ -59,8 +63,13 @@ fn api_of(hub: Arc<Hub>, loopback: &Loopback) -> Service {
 }
 
 fn api_speaking(hub: Arc<Hub>, loopback: &Loopback, cbor: bool) -> Service {
+    service(Arc::new(Server { cbor, ..server(hub) }), loopback)
+}
+
+/// A server that lets everybody do everything.
+pub(crate) fn server(hub: Arc<Hub>) -> Server {
     let metrics = Arc::new(Registry::new());
-    let server = Server {
+    Server {
         hub,
         aggregator: Arc::new(Aggregator::new(AggregatorConfig::default(), Streams::default(), &metrics)),
         authenticator: Arc::new(Union::new(Vec::new())),
@@ -76,11 +85,10 @@ fn api_speaking(hub: Arc<Hub>, loopback: &Loopback, cbor: bool) -> Service {
         issuer_documents: None,
         documents: Default::default(),
         cors: Vec::new(),
-        cbor,
+        cbor: false,
         clock: Arc::new(SystemClock),
         lifecycle: Arc::default(),
-    };
-    service(Arc::new(server), loopback)
+    }
 }
 
 struct Answer {

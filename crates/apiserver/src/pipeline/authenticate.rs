@@ -45,3 +45,32 @@ pub(super) async fn layer(State(server): State<Arc<Server>>, request: Request, n
     parts.extensions.insert(user);
     next.run(Request::from_parts(parts, body)).await
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::{Router, body::Body, middleware::from_fn_with_state, routing::get};
+    use http::HeaderMap;
+    use http_body_util::BodyExt as _;
+    use tower::ServiceExt as _;
+
+    use super::*;
+    use crate::{
+        admission::Chain,
+        authn::front_proxy::{Claims, Headers},
+        handlers::tests::{hub, server},
+    };
+
+    #[tokio::test]
+    async fn what_a_client_says_of_itself_reaches_nobody_behind() {
+        let own = Headers { username: vec!["X-Forwarded-User".into()], ..Headers::default() };
+        let server = Server { claims: Claims::new(&own), ..server(hub(Chain::default(), Default::default())) };
+        let names = |headers: HeaderMap| async move { headers.keys().map(|name| name.as_str()).collect::<Vec<_>>().join(" ") };
+        let behind = Router::new().route("/", get(names)).layer(from_fn_with_state(Arc::new(server), layer));
+        let mut request = http::Request::get("/");
+        for name in ["x-forwarded-user", "X-Remote-Group", "x-remote-extra-team", "accept"] {
+            request = request.header(name, "a");
+        }
+        let response = behind.oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "accept");
+    }
+}

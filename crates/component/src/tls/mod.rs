@@ -18,6 +18,7 @@ pub mod client;
 pub mod policy;
 pub mod screen;
 
+pub use anybody::Anybody;
 pub use client::ClientTls;
 pub use policy::Policy;
 pub use screen::Screen;
@@ -149,7 +150,7 @@ impl ServerTls {
     fn verifier(&self, provider: Arc<CryptoProvider>) -> Result<Option<Arc<dyn ClientCertVerifier>>, Error> {
         match self.client_auth {
             ClientAuth::None => return Ok(None),
-            ClientAuth::Anybody => return Ok(Some(Arc::new(anybody::AnyClient(provider)))),
+            ClientAuth::Anybody => return Ok(Some(Arc::new(Anybody(provider)))),
             ClientAuth::Optional | ClientAuth::Required => {}
         }
         let path = self.client_ca_file.as_deref().ok_or(Error::NoClientCa)?;

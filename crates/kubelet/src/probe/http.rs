@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use component::tls::client::Anybody;
+use component::tls::Anybody;
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::{Request, Response, StatusCode, body::Incoming, header};
 use hyper_util::rt::TokioIo;

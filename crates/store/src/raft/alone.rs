@@ -33,7 +33,9 @@ pub(crate) fn stay_alone(log: &dyn Database, state: &dyn Database) -> io::Result
     let me = identity.member_id;
     let known = members.get_node(&me).cloned();
     let known = known.ok_or_else(|| io::Error::other("--force-new-cluster: this member was removed from its cluster"))?;
-    let others: Vec<_> = members.nodes().map(|(id, _)| *id).filter(|id| *id != me).collect();
+    // Those of the applied membership too: a crash between the two writes below leaves a log that names this member alone.
+    let named = members.nodes().chain(position.membership.membership().nodes());
+    let others: BTreeSet<_> = named.map(|(id, _)| *id).filter(|id| *id != me).collect();
     if others.is_empty() {
         return Ok(());
     }
@@ -46,7 +48,7 @@ pub(crate) fn stay_alone(log: &dyn Database, state: &dyn Database) -> io::Result
 }
 
 /// Notes now what applying that entry will note again: nothing of the others may be listened to before it.
-fn give_up(state: &dyn Database, others: &[u64]) -> io::Result<()> {
+fn give_up(state: &dyn Database, others: &BTreeSet<u64>) -> io::Result<()> {
     let mut batch = Batch::default();
     others.iter().for_each(|id| member::remove(&mut batch, *id));
     state.write(batch).map_err(io_error)?;
@@ -76,4 +78,27 @@ fn append(log: &dyn Database, id: LogId, member: Member) -> io::Result<()> {
     batch.put(Column::RaftMeta, raft_meta::VOTE, vote.encode_to_vec());
     log.write(batch).map_err(io_error)?;
     log.sync().map_err(io_error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        disk::memory::Memory,
+        raft::{membership::Identity, planted::plant},
+    };
+
+    #[test]
+    fn a_crash_in_the_midst_of_it_lets_nobody_come_back() {
+        let identity = Identity { cluster_id: 9, member_id: 1 };
+        let members = [1, 2, 3].map(|id| (id, Member { name: String::new(), peer_urls: Vec::new(), learner: false }));
+        let [log, state, lost] = [(); 3].map(|()| Memory::new());
+        for state in [&state, &lost] {
+            plant(state, &log, &identity, &BTreeMap::from(members.clone())).unwrap();
+        }
+        // The log has the new membership; what was noted in the state never reached the disk.
+        stay_alone(&log, &lost).unwrap();
+        stay_alone(&log, &state).unwrap();
+        assert_eq!(member::removed(&state).unwrap(), [2, 3]);
+    }
 }

@@ -44,8 +44,13 @@ use super::{
 /// Where a way back is offered.
 pub(super) const PATH: &str = "/raft/way-back";
 const PROTOCOL: &str = "store-peer";
-/// Peers probe each other more often: one that says nothing for so long cannot reach this member, or does not run.
-const SILENT: Duration = Duration::from_secs(6);
+/// A round of probes, with one peer that does not answer, takes seven seconds at most: one that says nothing for longer cannot reach
+/// this member, or does not run.
+const SILENT: Duration = Duration::from_secs(8);
+/// Many times what hyper takes for one stream.
+const CONNECTION_WINDOW: u32 = 32 << 20;
+/// Calls that were given up before they were taken; at its own limit the library ends the connection.
+const MAX_RESETS: usize = 1 << 16;
 /// Between two looks.
 const LOOK: Duration = Duration::from_secs(1);
 /// To dial, ask and be answered.
@@ -99,6 +104,9 @@ async fn serve(node: RaftNode, id: u64, member: Member) {
     tracing::info!(peer, "a peer that cannot reach this member calls it on a connection from here");
     let mut server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
     server.timer(TokioTimer::new()).keep_alive_interval(KEEP_ALIVE).keep_alive_timeout(KEEP_ALIVE);
+    // All lanes share it: bytes of a snapshot that nobody has read yet must leave room for heartbeats.
+    server.initial_connection_window_size(CONNECTION_WINDOW).max_concurrent_streams(u32::MAX);
+    server.max_pending_accept_reset_streams(MAX_RESETS).max_local_error_reset_streams(None);
     let ended = server.serve_connection(connection, TowerToHyperService::new(node.peer_router())).await;
     tracing::info!(peer, ?ended, "the way back is gone");
 }

@@ -49,6 +49,9 @@ impl Target {
         tls.alpn_protocols = vec![b"h2".to_vec()];
         // What is secret is shown to nobody but who writes it out.
         let user = serde_json::to_value(&config.auth_info)?;
+        if let Some(other) = ["exec", "auth-provider", "tokenFile", "username"].into_iter().find(|key| !user[key].is_null()) {
+            bail!("{}: a user with {other} is not supported: certificates and tokens are", kubeconfig.display());
+        }
         let token = user["token"].as_str().map(|token| format!("Bearer {token}"));
         Ok(Self {
             host,
@@ -60,7 +63,9 @@ impl Target {
 
     /// The port, if the server listens on this machine.
     pub(crate) fn local_port(&self) -> Option<u16> {
-        matches!(self.host.as_str(), "127.0.0.1" | "::1" | "localhost").then_some(self.port)
+        // Only an address of this machine can be bound.
+        let here = self.host == "localhost" || std::net::UdpSocket::bind((self.host.as_str(), 0)).is_ok();
+        here.then_some(self.port)
     }
 
     /// A new connection.
@@ -184,6 +189,8 @@ impl Connection {
             refused(status, data)?;
             length += data.len();
         }
+        // A refusal may have no body.
+        refused(status, &[])?;
         Ok(length)
     }
 }

@@ -17,6 +17,10 @@ use client::Target;
 use server::{Program, Running};
 use tempfile::TempDir;
 use tests::bench::Times;
+use tokio::time::timeout;
+
+/// Longest time for a case.
+const PATIENCE: Duration = Duration::from_secs(20 * 60);
 
 #[derive(Debug, Parser)]
 #[command(name = "bench-api", about = "Measures an API server; without --kubeconfig it starts one of this project's, with its store")]
@@ -86,14 +90,21 @@ async fn main() -> anyhow::Result<()> {
 
 async fn measure(context: &Context, chosen: &[&Case]) -> anyhow::Result<()> {
     context.prepare().await?;
-    let mut rows = Vec::new();
+    let (mut rows, mut failed) = (Vec::new(), 0);
     for case in chosen {
-        for row in case.run(context).await.with_context(|| format!("case {}", case.name))? {
-            println!("{}", report::line(&row));
-            rows.push(row);
+        match timeout(PATIENCE, case.run(context)).await.map_err(anyhow::Error::from).flatten() {
+            Ok(measured) => {
+                measured.iter().for_each(|row| println!("{}", report::line(row)));
+                rows.extend(measured);
+            }
+            Err(error) => {
+                println!("  {}: {error:#}", case.name);
+                failed += 1;
+            }
         }
     }
     println!("\n{}", report::table(&rows));
+    anyhow::ensure!(failed == 0, "{failed} cases failed");
     Ok(())
 }
 

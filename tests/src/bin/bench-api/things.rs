@@ -71,13 +71,13 @@ pub(crate) fn pod(number: usize, dice: &mut SmallRng) -> bytes::Bytes {
 const GROUPS: usize = 50;
 
 /// The group of a definition.
-pub(crate) fn group(number: usize) -> String {
-    format!("g{}.bench.example.com", number % GROUPS)
+pub(crate) fn group(number: usize, run: &str) -> String {
+    format!("g{}.{run}.example.com", number % GROUPS)
 }
 
 /// A CustomResourceDefinition with a schema of some thirty fields.
-pub(crate) fn definition(number: usize) -> bytes::Bytes {
-    let group = group(number);
+pub(crate) fn definition(number: usize, run: &str) -> bytes::Bytes {
+    let group = group(number, run);
     let text = |about: &str| json!({"type": "string", "description": format!("{about}, as the author of this resource describes it.")});
     let name = json!({"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", "maxLength": 63, "description": "A name."});
     let count = json!({"type": "integer", "format": "int32", "minimum": 0, "maximum": 1000, "description": "How many there are to be."});
@@ -112,7 +112,7 @@ pub(crate) fn definition(number: usize) -> bytes::Bytes {
     let names = json!({"plural": plural, "singular": kind.to_lowercase(), "kind": kind, "listKind": format!("{kind}List")});
     bytes(&json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("{plural}.{group}"), "labels": {"bench": "yes"}},
+        "metadata": {"name": format!("{plural}.{group}"), "labels": {"bench": run}},
         "spec": {"group": group, "names": names, "scope": "Namespaced", "versions": [version]},
     }))
 }

@@ -18,10 +18,10 @@ const ALL: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const SERVED: Duration = Duration::from_secs(120);
 
 pub(super) async fn make(context: &Context) -> anyhow::Result<Vec<Row>> {
-    let count = context.sizes.definitions;
+    let (count, run) = (context.sizes.definitions, context.namespace.as_str());
     let before = context.resident().await;
-    let measured = context.each(MAKERS, count, |number| Request::new(Method::POST, ALL).body(things::definition(number))).await?;
-    served(&context.target.connect().await?, count).await?;
+    let measured = context.each(MAKERS, count, |number| Request::new(Method::POST, ALL).body(things::definition(number, run))).await?;
+    served(&context.target.connect().await?, run, count).await?;
     let after = context.resident().await;
     let each = after.saturating_sub(before) as f64 / count.max(1) as f64 / 1024.0;
     let note = format!("memory {:.1} to {:.1} MiB, {each:.1} KiB each", mebibytes(before), mebibytes(after));
@@ -31,11 +31,11 @@ pub(super) async fn make(context: &Context) -> anyhow::Result<Vec<Row>> {
 }
 
 /// Waits until every definition is established and the last one served.
-async fn served(connection: &Connection, count: usize) -> anyhow::Result<()> {
+async fn served(connection: &Connection, run: &str, count: usize) -> anyhow::Result<()> {
     let began = Instant::now();
-    let path = format!("/apis/{}/v1/things{}", things::group(count - 1), count - 1);
+    let path = format!("/apis/{}/v1/things{}", things::group(count - 1, run), count - 1);
     loop {
-        let all = connection.call(Request::new(Method::GET, format!("{ALL}?labelSelector=bench%3Dyes"))).await?;
+        let all = connection.call(Request::new(Method::GET, format!("{ALL}?labelSelector=bench%3D{run}"))).await?;
         let all: serde_json::Value = serde_json::from_slice(&all)?;
         let established = all["items"].as_array().into_iter().flatten().filter(|definition| is_established(definition)).count();
         if established == count && connection.call(Request::new(Method::GET, &path)).await.is_ok() {
@@ -58,7 +58,7 @@ async fn open_api(context: &Context) -> anyhow::Result<Vec<Row>> {
     let index = context.target.connect().await?.call(Request::new(Method::GET, "/openapi/v3")).await?;
     let index: serde_json::Value = serde_json::from_slice(&index)?;
     let url = |path: &str| index["paths"][path]["serverRelativeURL"].as_str().unwrap_or_default().to_owned();
-    let (core, custom) = (url("api/v1"), url(&format!("apis/{}/v1", things::group(0))));
+    let (core, custom) = (url("api/v1"), url(&format!("apis/{}/v1", things::group(0, &context.namespace))));
     ensure!(!core.is_empty() && !custom.is_empty(), "the index of OpenAPI misses groups");
     let mut rows = Vec::new();
     for (name, path, count) in [

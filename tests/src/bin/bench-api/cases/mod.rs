@@ -203,7 +203,7 @@ impl Context {
     /// Has the server remove what was made, as far as it does so by itself.
     pub(crate) async fn clean_up(&self) -> anyhow::Result<()> {
         let connection = self.target.connect().await?;
-        let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions?labelSelector=bench%3Dyes";
+        let definitions = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions?labelSelector=bench%3D{}", self.namespace);
         connection.count(Request::new(Method::DELETE, definitions)).await?;
         connection.count(Request::new(Method::DELETE, format!("/api/v1/namespaces/{}", self.namespace))).await?;
         Ok(())
